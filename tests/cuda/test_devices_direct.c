@@ -371,6 +371,28 @@ static void given_up(void)
     users_quiet(2, body_given_up, "", set_segment, NULL);
 }
 
+/* A launch fails after another one of its turn: the request ends once nothing works on its data. */
+static void body_half(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, COUNT_MOST * 4);
+    struct halay_tensor_info info = describe("x", a.data, 1);
+
+    area_fill(u, &a, HALAY_F32, COUNT_MOST, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    info.shape[0] = COUNT_MOST;
+    info.memory = HALAY_MEMORY_DEVICES;
+    emu_fail("cudaLaunchKernelEx", 6, cudaErrorIllegalAddress); /* pack; reduce, pack; reduce, unpack, pack */
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_ERR_SYSTEM, "%s", halay_error_text());
+    halay_request_free(request);
+    GOOD(cudaMemsetAsync(a.data, 0, a.bytes, u->stream));
+}
+
+static void half_launched(void)
+{
+    users_quiet(1, body_half, "", set_segment, NULL);
+}
+
 /* ---- a late rank ---- */
 
 struct gate {
@@ -405,34 +427,60 @@ static int has_slept(struct user *u, struct halay_request *request)
     return 0;
 }
 
-/* Rank 1 has announced its tensor, and then its engine is held up: what rank 0 waits for rings, and no device works. */
+/* A tensor that rank 1 has announced, before its engine is held up in the callback of another one. */
+struct late {
+    struct gate *gate;
+    struct area a;
+    struct halay_tensor_info info;
+    struct halay_request *request, *host; /* request: NULL on rank 0, which has not submitted it */
+    float data[N];
+};
+
+static struct late *late_open(struct user *u)
+{
+    struct late *l = calloc(1, sizeof *l);
+
+    REQUIRE(l);
+    *l = (struct late){ .gate = u->arg, .a = area_get(u, DEVICE, N * 4) };
+    for (int half = 0; half < 2; half++) /* of the segments: both have old data then */
+        check_sum(u, "x", 0, u->size);
+    area_fill(u, &l->a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    struct halay_tensor_info other = describe("host", l->data, 0);
+    l->info = describe("late", l->a.data, 1);
+    l->info.memory = HALAY_MEMORY_DEVICES;
+    if (u->rank)
+        l->request = submit(u, &l->info);
+    REQUIRE(halay_submit_named(u->ctx, &other, u->rank ? stay : NULL, l->gate, &l->host) == HALAY_OK);
+    if (u->rank)
+        return l;
+    CHECK(halay_wait(l->host, WAIT_MS) == HALAY_OK);
+    while (!atomic_load(&l->gate->is_closed))
+        sched_yield();
+    return l;
+}
+
+static void late_close(struct late *l)
+{
+    halay_request_free(l->request);
+    halay_request_free(l->host);
+    free(l);
+}
+
+/* What rank 0 waits for rings, and no device works. */
 static void body_late_rank(struct user *u)
 {
-    struct gate *gate = u->arg;
-    struct area a = area_get(u, DEVICE, N * 4);
-    struct halay_request *request = NULL, *host = NULL;
-    float data[N] = { 0 };
+    struct late *l = late_open(u);
 
-    check_sum(u, "x", 0, u->size);
-    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
-    GOOD(cudaStreamSynchronize(u->stream));
-    struct halay_tensor_info info = describe("late", a.data, 1), other = describe("host", data, 0);
-    info.memory = HALAY_MEMORY_DEVICES;
-    if (u->rank)
-        request = submit(u, &info);
-    REQUIRE(halay_submit_named(u->ctx, &other, u->rank ? stay : NULL, gate, &host) == HALAY_OK);
     if (!u->rank) {
-        CHECK(halay_wait(host, WAIT_MS) == HALAY_OK);
-        while (!atomic_load(&gate->is_closed))
-            sched_yield();
-        request = submit(u, &info);
-        CHECK(has_slept(u, request), "rank 0 polls while it waits for rank 1");
-        atomic_store(&gate->is_open, 1);
+        l->request = submit(u, &l->info);
+        CHECK(has_slept(u, l->request), "rank 0 polls while it waits for rank 1");
+        atomic_store(&l->gate->is_open, 1);
     }
-    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK && halay_wait(host, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
-    compare_sum(u, &a);
-    halay_request_free(request);
-    halay_request_free(host);
+    CHECK(halay_wait(l->request, WAIT_MS) == HALAY_OK && halay_wait(l->host, WAIT_MS) == HALAY_OK, "%s",
+          halay_error_text());
+    compare_sum(u, &l->a);
+    late_close(l);
 }
 
 static void set_no_spin(struct halay_config *config, void *arg)
@@ -450,40 +498,30 @@ static void late_rank(void)
 }
 
 /* Rank 0's kernel waits for that of rank 1, which dies before it launches one: the wait ends, and so does the request,
- * with an error. */
+ * with an error and without a sum of what the segments had before. */
 static void body_lost(struct rank_run *run)
 {
-    struct user user = { .ctx = run->ctx }, *u = &user;
-    struct gate *gate = run->arg;
-    struct halay_request *request = NULL, *host = NULL;
-    float data[N] = { 0 };
+    struct user user = { .ctx = run->ctx, .arg = run->arg }, *u = &user;
+    double own[N];
 
     user_open(u);
-    struct area a = area_get(u, DEVICE, N * 4);
-    check_sum(u, "x", 0, u->size);
-    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
-    GOOD(cudaStreamSynchronize(u->stream));
-    struct halay_tensor_info info = describe("late", a.data, 1), other = describe("host", data, 0);
-    info.memory = HALAY_MEMORY_DEVICES;
-    if (u->rank)
-        request = submit(u, &info);
-    REQUIRE(halay_submit_named(u->ctx, &other, u->rank ? stay : NULL, gate, &host) == HALAY_OK);
+    struct late *l = late_open(u);
     if (!u->rank) {
-        CHECK(halay_wait(host, WAIT_MS) == HALAY_OK);
-        while (!atomic_load(&gate->is_closed))
-            sched_yield();
         size_t before = launches();
-        request = submit(u, &info);
+        l->request = submit(u, &l->info);
         while (launches() == before)
             usleep(100);
-        CHECK(halay_wait(request, 20) == HALAY_ERR_TIMEOUT);
+        CHECK(halay_wait(l->request, 20) == HALAY_ERR_TIMEOUT);
         halay_fake_hub_kill(run->hub, 1);
     }
-    enum halay_status status = halay_wait(request, u->rank ? 0 : WAIT_MS);
+    enum halay_status status = halay_wait(l->request, u->rank ? 0 : WAIT_MS);
     CHECK(u->rank || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
-    atomic_store(&gate->is_open, !u->rank || atomic_load(&gate->is_open));
-    halay_request_free(request);
-    halay_request_free(host);
+    for (size_t i = 0; i < N; i++)
+        own[i] = one_more(u->rank, i);
+    if (!u->rank)
+        area_compare(u, &l->a, HALAY_F32, own, N, 0, "what was not summed");
+    atomic_store(&l->gate->is_open, !u->rank || atomic_load(&l->gate->is_open));
+    late_close(l);
     user_close(u);
 }
 
@@ -595,6 +633,8 @@ int main(int argc, char **argv)
     apart("joined", joined);
     apart("beside", beside);
     apart("given up", given_up);
+    if (emu_calls)
+        apart("half launched", half_launched);
     if (!getenv("EMU_PEERS"))
         apart("late rank", late_rank);
     if (emu_calls && !getenv("EMU_PEERS"))

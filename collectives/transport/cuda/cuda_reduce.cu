@@ -259,19 +259,23 @@ struct flags {
 using flag = cuda::atomic_ref<unsigned, cuda::thread_scope_system>;
 
 /* Waits until the other ranks' blocks of this number have reached this place, too. What they wrote before is seen after
- * it: the release covers what the block's threads wrote before the barrier. Ends when the job has failed. */
-static __device__ void meet_ranks(const flags &f, int ranks)
+ * it: the release covers what the block's threads wrote before the barrier. Returns false if the job has failed. */
+static __device__ bool meet_ranks(const flags &f, int ranks)
 {
+    int is_lost = 0;
+
     __syncthreads();
     if ((int)threadIdx.x < ranks) {
         unsigned *own = f.at[f.rank] + blockIdx.x * RANKS + threadIdx.x;
 
         flag(f.at[threadIdx.x][blockIdx.x * RANKS + f.rank]).store(f.turn, cuda::memory_order_release);
         for (unsigned looks = 1; (int)(flag(*own).load(cuda::memory_order_acquire) - f.turn) < 0; looks++)
-            if (looks % 64 == 0 && flag(*f.failed).load(cuda::memory_order_relaxed))
+            if (looks % 64 == 0 && flag(*f.failed).load(cuda::memory_order_relaxed)) {
+                is_lost = 1;
                 break;
+            }
     }
-    __syncthreads();
+    return !__syncthreads_or(is_lost);
 }
 
 template <class K, int R>
@@ -282,7 +286,8 @@ __global__ void __launch_bounds__(THREADS, 4) exchange_segments(const pieces lis
     each_chunk<T, SMALL_CHUNK>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
         pack_chunk<T, 1>(p, begin, end, static_cast<T *>(s.at[f.rank]));
     });
-    meet_ranks(f, s.ranks);
+    if (!meet_ranks(f, s.ranks)) /* a rank's data are missing: the program keeps its own */
+        return;
     each_chunk<T, SMALL_CHUNK>(
         list, [&](const halay_device_piece &p, size_t begin, size_t end) { reduce_chunk<K, R, 1>(p, begin, end, s); });
 }

@@ -56,6 +56,7 @@ struct halay_direct {
     enum halay_direct_step step; /* the next */
     struct halay_coll *coll;     /* owned: a barrier of the ranks */
     int is_launched;             /* the stream has work that the other ranks wait for */
+    int is_lost;                 /* `done` does not mark the end of all work */
     int is_one_shot;             /* each rank sums all elements, not only its share */
     size_t total;                /* elements of the bucket */
     size_t windows, turn;        /* of the bucket: that many halves, and the next turn */

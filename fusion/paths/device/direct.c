@@ -365,14 +365,15 @@ static enum halay_status join_copies(struct halay_context *ctx)
     return status == HALAY_OK ? ops->event_wait(host, d->device->number, d->stream, d->copied.event) : status;
 }
 
-/* Notes the end of what was launched; is_last: of the bucket. */
+/* Notes the end of what was launched, also if a later launch of the turn failed; is_last: of the bucket. */
 static enum halay_status end_turn(struct halay_context *ctx, int is_last, enum halay_status status)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    enum halay_status recorded =
+        halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, d->device->number, d->stream, &d->done);
 
-    if (status == HALAY_OK)
-        status =
-            halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, d->device->number, d->stream, &d->done);
+    d->is_lost |= recorded != HALAY_OK;
+    status = status == HALAY_OK ? recorded : status;
     d->is_launched = status == HALAY_OK;
     halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     if (is_last) {
@@ -406,8 +407,11 @@ static enum halay_status launch_turn(struct halay_bucket *b)
         status = launch_work(b, UNPACK, turn - 2, copies);
     if (packs && status == HALAY_OK)
         status = launch_work(b, PACK, turn, copies);
-    if (is_beside && status == HALAY_OK)
-        status = join_copies(ctx);
+    if (is_beside) {
+        enum halay_status joined = join_copies(ctx);
+        d->is_lost |= joined != HALAY_OK;
+        status = status == HALAY_OK ? joined : status;
+    }
     return end_turn(ctx, turn == last, status);
 }
 
@@ -544,6 +548,16 @@ static enum halay_status await_closing(struct halay_context *ctx)
     return status;
 }
 
+/* Waits until the device has done all that this rank has launched. Returns nonzero if it has. */
+static int await_launched(struct halay_context *ctx)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    d->is_launched = 0;
+    return !d->mine.is_there || (!d->is_lost && halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done,
+                                                                    halay_deadline_us(CLOSE_MS)) != HALAY_IN_PROGRESS);
+}
+
 void halay_direct_close(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
@@ -552,11 +566,13 @@ void halay_direct_close(struct halay_context *ctx)
 
     d->is_shared = 0;
     set_state(d, HALAY_DIRECT_REFUSED);
-    if (d->is_launched)
-        halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done, halay_deadline_us(CLOSE_MS));
-    d->is_launched = 0;
     if (!was_shared)
         return;
+    if (!await_launched(ctx)) { /* it may still access all segments: they stay mapped, and no rank frees one */
+        memset(d->segments, 0, sizeof d->segments);
+        d->is_lent = 1;
+        return;
+    }
     unreach_all(ctx);
     d->is_lent |= !is_agreed || await_closing(ctx) != HALAY_OK; /* without agreement some ranks may have no barrier */
 }

@@ -119,8 +119,6 @@ cudaError_t cudaIpcCloseMemHandle(void *memory)
         return call.fail(cudaErrorInvalidValue);
     if (--i->second.count)
         return cudaSuccess;
-    for (int device = 0; device < setting().devices; device++)
-        wait_for_all(call.l, device);
     --*i->second.users;
     munmap(i->second.users, 4096);
     imports.erase(i);
