@@ -817,7 +817,8 @@ static void check_odd(void)
     check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
     check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });
     check_attention(&(struct attention_sizes){ 1, 40, 12, 3, 6, 0, 0, 0.1 });
-    check_attention(&(struct attention_sizes){ 2, 67, 35, 1, 4, 0, 1, 0 }); /* more than a tile, of queries, too */
+    check_attention(&(struct attention_sizes){ 2, 67, 35, 1, 4, 0, 1, 0 });  /* more than a tile, of queries, too */
+    check_attention(&(struct attention_sizes){ 1, 9, 6, 1, 1001, 0, 0, 0 }); /* 64 such keys have no room */
     check_outputs(4, 3, 3, 2);
     check_outputs(1, 1, 1, 1);
     for (enum tft_loss which = TFT_LOSS_MAE; which <= TFT_LOSS_STUDENT_T; which++)

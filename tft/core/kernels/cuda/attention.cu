@@ -8,8 +8,8 @@
  *     backward    the same blocks: d_a, the scores' gradient, d_q, d_k; then a block some keys of a sample: d_v, a sum
  *                 over the heads and queries in order
  *
- * A block has some queries at a time, as many as their rows of T weights find room in shared memory, and passes over
- * the keys in tiles of KEYS. All products are of rows in shared memory, four numbers at a time.
+ * A block holds some queries with their rows of T weights, and passes over the keys in tiles of at most KEYS: how many
+ * of each follows from the room in shared memory. All products are of rows there, four numbers at a time.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include "tft/core/kernels/formulas.h"
@@ -19,7 +19,7 @@ __align__(16) extern __shared__ unsigned char dynamic_shared[];
 namespace attention_kernels
 {
 
-constexpr unsigned THREADS = 256, QUAD = 4, KEYS = 64, QUERIES_MOST = 32;
+constexpr unsigned THREADS = 256, QUAD = 4, KEYS_LOG = 6, KEYS = 1 << KEYS_LOG, QUERIES_MOST = 32;
 
 /* Floats from one row to the next: a multiple of four, as many fours as neighbouring lanes read without conflicts. */
 static __host__ __device__ __forceinline__ unsigned row_stride(size_t n)
@@ -35,7 +35,8 @@ struct shape {
     const float *q, *k, *v;
     float *a, *o; /* o: (B, heads, N, d) */
     float scale;
-    unsigned queries; /* of a block at a time */
+    unsigned queries, keys_log; /* of a block at a time: queries, and log2 of keys */
+    unsigned rows;              /* of values_backward at a time */
 
     __device__ unsigned first(size_t b) const
     {
@@ -47,21 +48,31 @@ struct shape {
     }
 };
 
-/* A block's shared memory and place: rows of queries (queries, stride), a tile of keys or values (KEYS, stride), and
+/* A block's shared memory and place: rows of queries (queries, stride), a tile of keys or values (keys, stride), and
  * weights of the queries (queries, width). */
 struct attend_block {
     float *queries, *tile, *weights;
-    unsigned stride, width, quads, d, T; /* quads: of columns */
+    unsigned stride, width, quads, d, T, keys_log; /* quads: of columns */
     unsigned b, h, H;
 
     __device__ explicit attend_block(const shape &s)
         : stride(row_stride(s.d)), width(row_stride(s.T)), quads(static_cast<unsigned>(s.d + QUAD - 1) / QUAD),
-          d(static_cast<unsigned>(s.d)), T(static_cast<unsigned>(s.T)), b(blockIdx.x / static_cast<unsigned>(s.heads)),
-          h(blockIdx.x % static_cast<unsigned>(s.heads)), H(static_cast<unsigned>(s.heads * s.d))
+          d(static_cast<unsigned>(s.d)), T(static_cast<unsigned>(s.T)), keys_log(s.keys_log),
+          b(blockIdx.x / static_cast<unsigned>(s.heads)), h(blockIdx.x % static_cast<unsigned>(s.heads)),
+          H(static_cast<unsigned>(s.heads * s.d))
     {
         queries = reinterpret_cast<float *>(dynamic_shared);
         tile = queries + (s.queries + QUAD - 1) / QUAD * QUAD * stride;
-        weights = tile + KEYS * stride;
+        weights = tile + keys() * stride;
+    }
+    __device__ __forceinline__ unsigned keys() const
+    {
+        return 1u << keys_log;
+    }
+    /* Keys of the tile from t0 on. */
+    __device__ __forceinline__ unsigned present(unsigned t0) const
+    {
+        return T - t0 < keys() ? T - t0 : keys();
     }
 };
 
@@ -95,8 +106,8 @@ static __device__ __forceinline__ void add_scaled(float x, const pack<QUAD> &y, 
 /* weights (count, from t0 on) = the queries' rows times those of the tile. A thread has a key and four queries. */
 static __device__ __forceinline__ void tile_dots(const attend_block &at, unsigned count, unsigned t0)
 {
-    for (unsigned i = threadIdx.x; i < (count + QUAD - 1) / QUAD * KEYS; i += THREADS) {
-        const unsigned key = i % KEYS, first = i / KEYS * QUAD;
+    for (unsigned i = threadIdx.x; i < (count + QUAD - 1) / QUAD << at.keys_log; i += THREADS) {
+        const unsigned key = i & (at.keys() - 1), first = (i >> at.keys_log) * QUAD;
         float sums[QUAD] = {};
 
         if (t0 + key >= at.width)
@@ -117,7 +128,7 @@ static __device__ __forceinline__ void tile_dots(const attend_block &at, unsigne
 static __device__ __forceinline__ void tile_sum(const attend_block &at, unsigned query, unsigned column, unsigned t0,
                                                 pack<QUAD> *sum)
 {
-    const unsigned end = at.width - t0 < KEYS ? at.width - t0 : KEYS;
+    const unsigned end = at.width - t0 < at.keys() ? at.width - t0 : at.keys();
 
 #pragma unroll 1
     for (unsigned key = 0; key < end; key += QUAD) {
@@ -158,10 +169,8 @@ static __device__ __forceinline__ void columns_put(pack<QUAD> x, unsigned column
 template <int V>
 static __device__ void take_scores(const attend_block &at, const float *rows, size_t step, size_t d, unsigned count)
 {
-    for (unsigned t0 = 0; t0 < at.T; t0 += KEYS) {
-        const unsigned there = at.T - t0 < KEYS ? at.T - t0 : KEYS;
-
-        tile_take<V>(rows + t0 * step, step, d, there, KEYS, at.stride, at.tile);
+    for (unsigned t0 = 0; t0 < at.T; t0 += at.keys()) {
+        tile_take<V>(rows + t0 * step, step, d, at.present(t0), at.keys(), at.stride, at.tile);
         __syncthreads();
         tile_dots(at, count, t0);
         __syncthreads();
@@ -177,10 +186,8 @@ static __device__ void put_products(const attend_block &at, const float *rows, s
         const unsigned i = first + threadIdx.x, query = i / at.quads, column = i % at.quads * QUAD;
         pack<QUAD> sum = {};
 
-        for (unsigned t0 = 0; t0 < at.T; t0 += KEYS) {
-            const unsigned there = at.T - t0 < KEYS ? at.T - t0 : KEYS;
-
-            tile_take<V>(rows + t0 * step, step, d, there, KEYS, at.stride, at.tile);
+        for (unsigned t0 = 0; t0 < at.T; t0 += at.keys()) {
+            tile_take<V>(rows + t0 * step, step, d, at.present(t0), at.keys(), at.stride, at.tile);
             __syncthreads();
             if (query < count)
                 tile_sum(at, query, column, t0, &sum);
@@ -350,14 +357,14 @@ static __global__ void __launch_bounds__(THREADS) values_backward(shape s, const
     const unsigned stride = row_stride(s.d), quads = static_cast<unsigned>(s.d + QUAD - 1) / QUAD;
     const size_t b = blockIdx.x, first = blockIdx.y * KEYS, all = s.heads * s.N;
     const unsigned there = static_cast<unsigned>(s.T - first < KEYS ? s.T - first : KEYS);
-    float *const rows = reinterpret_cast<float *>(dynamic_shared); /* (QUERIES_MOST, stride) */
+    float *const rows = reinterpret_cast<float *>(dynamic_shared); /* (s.rows, stride) */
 
     for (unsigned begin = 0; begin < KEYS / QUAD * quads; begin += THREADS) {
         const unsigned i = begin + threadIdx.x, t = i / quads * QUAD, column = i % quads * QUAD;
         pack<QUAD> sums[QUAD] = {};
 
-        for (size_t n = 0; n < all; n += QUERIES_MOST) {
-            const unsigned count = static_cast<unsigned>(all - n < QUERIES_MOST ? all - n : QUERIES_MOST);
+        for (size_t n = 0; n < all; n += s.rows) {
+            const unsigned count = static_cast<unsigned>(all - n < s.rows ? all - n : s.rows);
 
             tile_take<V>(d_o + (b * all + n) * s.d, s.d, s.d, count, count, stride, rows);
             tile_take<W>(s.a + (b * all + n) * s.T + first, s.T, there, count, count, KEYS + QUAD, weights[0]);
@@ -375,13 +382,36 @@ static __global__ void __launch_bounds__(THREADS) values_backward(shape s, const
 
 static size_t shared_of(const shape &s)
 {
-    const size_t rows = (s.queries + QUAD - 1) / QUAD * QUAD + KEYS;
+    const size_t rows = (s.queries + QUAD - 1) / QUAD * QUAD + (1u << s.keys_log);
 
     return (rows * row_stride(s.d) + s.queries * static_cast<size_t>(row_stride(s.T))) * sizeof(float);
 }
 
-/* With the queries of a block at a time, whose rows are to leave room for a second block. A T that leaves none for a
- * single row fails. */
+static size_t values_shared(const shape &s)
+{
+    return s.rows * static_cast<size_t>(row_stride(s.d)) * sizeof(float);
+}
+
+/* Chooses how many keys, then how many queries a block has at a time, so that a second block has room beside it. Fails
+ * where not even one block has room. */
+static void take_room(struct queue *queue, shape *s)
+{
+    constexpr size_t WEIGHTS = QUERIES_MOST * (KEYS + QUAD) * sizeof(float); /* of values_backward */
+    const unsigned queries = s->queries;
+
+    s->queries = queries < QUAD ? queries : QUAD;
+    while ((1u << s->keys_log) > QUAD && 2 * shared_of(*s) > queue->shared_most)
+        s->keys_log--;
+    s->queries = queries;
+    while (s->queries > 1 && 2 * shared_of(*s) > queue->shared_most)
+        s->queries--;
+    while (s->rows > 1 && values_shared(*s) + WEIGHTS > queue->shared_most)
+        s->rows--;
+    if (!queue->failure && (shared_of(*s) > queue->shared_most || values_shared(*s) + WEIGHTS > queue->shared_most))
+        queue->failure = "a block's shared memory does not hold a row of attention; more 'heads' make it narrower, and "
+                         "a shorter 'encoder' too";
+}
+
 static shape shape_of(struct queue *queue, const struct attention_run *run)
 {
     shape s = { run->B,
@@ -397,12 +427,11 @@ static shape shape_of(struct queue *queue, const struct attention_run *run)
                 run->a,
                 run->scratch,
                 1.0f / sqrtf(static_cast<float>(run->d)),
-                static_cast<unsigned>(run->N < QUERIES_MOST ? run->N : QUERIES_MOST) };
+                static_cast<unsigned>(run->N < QUERIES_MOST ? run->N : QUERIES_MOST),
+                KEYS_LOG,
+                QUERIES_MOST };
 
-    while (s.queries > 1 && 2 * shared_of(s) > queue->shared_most)
-        s.queries--;
-    if (shared_of(s) > queue->shared_most)
-        cuda_note(queue, cudaErrorInvalidConfiguration);
+    take_room(queue, &s);
     return s;
 }
 
@@ -420,7 +449,7 @@ static void attend_launch(struct queue *queue, void (*kernel)(shape, P...), cons
 template <int V, int W>
 static void attend_back(struct queue *queue, const shape &s, const float *d_o, const struct attention_gradient *to)
 {
-    const size_t shared = QUERIES_MOST * row_stride(s.d) * sizeof(float);
+    const size_t shared = values_shared(s);
     const dim3 blocks(static_cast<unsigned>(s.B), static_cast<unsigned>((s.T + KEYS - 1) / KEYS));
 
     attend_launch(queue, attend_backward<V, W>, s, d_o, to->d_q, to->d_k);
