@@ -303,7 +303,7 @@ static enum halay_status one_evaluation(struct bench *bench, double *loss)
     struct part part = { bench, first * config->granule, bench->losses };
     const struct tft_forward forward = {
         .params = bench->beginning,
-        .is_known = bench->has_params,
+        .is_unchanged = bench->has_params,
         .samples = (end < samples ? end : samples) - part.first,
         .fill = fill_part,
         .fill_arg = &part,

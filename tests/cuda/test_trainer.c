@@ -86,25 +86,64 @@ static void rig_fini(struct rig *r)
 static enum halay_status take(void *arg, int thread, const struct tft_batch *batch, const real *predictions,
                               double loss)
 {
-    (void)arg;
     (void)thread;
     (void)batch;
-    (void)predictions;
     (void)loss;
+    *(real *)arg = predictions[0];
     return HALAY_OK;
+}
+
+static enum halay_status forecast_by(struct rig *r, const real *params, int is_unchanged, real *prediction)
+{
+    const struct tft_forward forward = { .params = params,
+                                         .is_unchanged = is_unchanged,
+                                         .samples = 1,
+                                         .fill = tft_synthetic_fill,
+                                         .fill_arg = r->model,
+                                         .take = take,
+                                         .take_arg = prediction };
+
+    return tft_forward_run(r->workers, &forward);
 }
 
 static enum halay_status forecast(struct rig *r)
 {
-    real *params = calloc(tft_model_params(r->model)->reals, sizeof *params);
-    const struct tft_forward forward = {
-        .params = params, .samples = 1, .fill = tft_synthetic_fill, .fill_arg = r->model, .take = take
-    };
+    real *params = calloc(tft_model_params(r->model)->reals, sizeof *params), prediction;
 
     REQUIRE(params);
-    enum halay_status status = tft_forward_run(r->workers, &forward);
+    enum halay_status status = forecast_by(r, params, 0, &prediction);
     free(params);
     return status;
+}
+
+/* Unchanged parameters are uploaded once, and again after others have been there. */
+static void check_uploads(struct halay_log *log)
+{
+    enum { A, B };
+    static const int order[] = { A, A, B, A };
+    real *params[2], got[4] = { 0 };
+    struct rig r;
+
+    REQUIRE(rig_init(log, &r) == HALAY_OK);
+    const size_t reals = tft_model_params(r.model)->reals;
+    for (int i = A; i <= B; i++) {
+        params[i] = calloc(reals, sizeof **params);
+        REQUIRE(params[i]);
+        for (size_t k = 0; i == B && k < reals; k++)
+            params[i][k] = .25f;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        if (i == 1) /* on a device only: it is not seen there */
+            memset(params[A], 0xff, reals * sizeof **params);
+        CHECK(forecast_by(&r, params[order[i]], i > 0, &got[i]) == HALAY_OK);
+        if (i == 1)
+            memset(params[A], 0, reals * sizeof **params);
+    }
+    CHECK(got[0] == 0 && got[1] == 0 && got[2] != 0 && got[3] == 0, "predictions %g %g %g %g", (double)got[0],
+          (double)got[1], (double)got[2], (double)got[3]);
+    free(params[A]);
+    free(params[B]);
+    rig_fini(&r);
 }
 
 static void check_memory(struct halay_log *log)
@@ -139,6 +178,7 @@ int main(void)
     log.write = keep;
     check_opening(&log);
     check_memory(&log);
+    check_uploads(&log);
     check_fault(&log);
     halay_log_fini(&log);
     return test_end();

@@ -39,6 +39,7 @@ struct tft_workers {
     size_t living;                /* parameters that get a gradient */
     real *memory;                 /* owned: the spare blocks */
     real *params;                 /* owned: the host's parameters on a device that cannot read them; else NULL */
+    const real *uploaded;         /* where the host has them; NULL: none yet. Compared, never read */
     pthread_mutex_t lock;
     uint64_t version; /* of the parameters: another for each call */
 
@@ -343,13 +344,14 @@ static void upload_params(struct tft_workers *workers, const real *params)
     use_device(workers);
     kernel_to_device(queue, params, tft_model_params(workers->model)->reals * sizeof *params, workers->params);
     kernel_to_host(queue, workers->params, 0, NULL); /* waits */
+    workers->uploaded = params;
 }
 
 enum halay_status tft_forward_run(struct tft_workers *workers, const struct tft_forward *forward)
 {
     const size_t granule = tft_model_config(workers->model)->granule;
 
-    if (workers->params && !forward->is_known)
+    if (workers->params && !(forward->is_unchanged && workers->uploaded == forward->params))
         upload_params(workers, forward->params);
     workers->step = NULL;
     workers->forward = forward;

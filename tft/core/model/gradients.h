@@ -63,7 +63,7 @@ double tft_step_loss(const struct tft_workers *workers);
 
 struct tft_forward {
     const real *params; /* the host's; they are brought to the device */
-    int is_known;       /* nonzero: params are unchanged since the last call, and the device has them */
+    int is_unchanged;   /* nonzero: the last call with these params, if any, had the same numbers there */
     size_t samples;     /* [0, samples) are evaluated, in granules by position */
     tft_fill fill;      /* fill targets and weights too if loss is wanted */
     void *fill_arg;

@@ -133,7 +133,7 @@ static enum halay_status compute_by(struct share *s, const float *params, size_t
     const int with_loss = has_loss(f->model);
     const struct tft_forward forward = {
         .params = params,
-        .is_known = f->uploaded == params,
+        .is_unchanged = f->has_begun,
         .samples = windows,
         .fill = fill_share,
         .fill_arg = s,
@@ -142,9 +142,8 @@ static enum halay_status compute_by(struct share *s, const float *params, size_t
         .with_loss = with_loss,
     };
 
-    enum halay_status status = tft_forward_run(f->workers, &forward);
-    f->uploaded = status ? NULL : params;
-    return status;
+    f->has_begun = 1;
+    return tft_forward_run(f->workers, &forward);
 }
 
 /* Makes the mean of `out` and of the members' forecasts, which are computed at `other`. */
@@ -273,10 +272,8 @@ static enum halay_status compute_next_chunk(struct tft_forecaster *f, enum halay
 {
     const size_t left = f->count - f->end, n = left < f->chunk_windows ? left : f->chunk_windows;
 
-    if (f->between && f->end && !failed) {
+    if (f->between && f->end && !failed)
         f->between(f->between_arg);
-        f->uploaded = NULL;
-    }
     f->first = f->next = f->end;
     f->end += n;
     return compute_chunk(f, f->first, n, failed);
@@ -286,7 +283,7 @@ void tft_forecast_begin(struct tft_forecaster *f, size_t count)
 {
     f->count = count;
     f->first = f->next = f->end = 0;
-    f->uploaded = NULL;
+    f->has_begun = 0;
 }
 
 enum halay_status tft_forecast_next(struct tft_forecaster *f, enum halay_status failed, size_t *position,

@@ -46,9 +46,9 @@ struct tft_forecaster {
     void *between_arg;
     size_t more;          /* numbers of each window that it writes */
     size_t chunk_windows; /* forecast at a time; 0: TFT_FORECAST_CHUNK, the most */
-    float *chunk; /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and
+    float *chunk;  /* owned: (windows of a chunk), for each (D, O, Q), (more) and, of distributions, the loss; and
                              a number that is summed with them. With members as much again, for one's */
-    const float *uploaded;          /* what the workers' device has of params and the members'; NULL: not known */
+    int has_begun; /* params and the members' are those of the first chunk */
     size_t count, first, next, end; /* of tft_forecast_next: positions in all; where the chunk begins, which is the next
                                        one, where the chunk ends */
 };
