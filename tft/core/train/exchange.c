@@ -105,6 +105,41 @@ static enum halay_status alloc_block(struct tft_exchange *x)
     return HALAY_OK;
 }
 
+static void free_slots(struct tft_exchange *x, float *slots)
+{
+    if (is_apart(x))
+        kernels_of(x->queue)->release(slots);
+    else
+        free(slots);
+}
+
+static size_t slot_bytes(const struct tft_param *p)
+{
+    return sparse_reals(p->sparse.most, p->sparse.W) * sizeof(float);
+}
+
+/* For the rows of all ranks, of which a single one has all. */
+static enum halay_status alloc_slots(struct tft_exchange *x, size_t param)
+{
+    const struct tft_param *p = &x->table->params[param];
+    const struct kernels *kernels = is_apart(x) ? kernels_of(x->queue) : NULL;
+    struct tft_exchange_rows *rows = &x->rows[param];
+    const int ranks = halay_size(x->ctx);
+    const size_t bytes = (size_t)ranks * slot_bytes(p);
+
+    free_slots(x, rows->slots);
+    *rows = (struct tft_exchange_rows){ .ranks = ranks };
+    if (ranks == 1)
+        return HALAY_OK;
+    rows->slots = kernels ? kernels->alloc(bytes) : calloc(1, bytes);
+    if (rows->slots)
+        return HALAY_OK;
+    rows->ranks = 0;
+    if (kernels)
+        return tft_queue_no_memory(x->log, kernels, "the rows of all ranks' sparse gradients", bytes);
+    return halay_no_memory(x->log, "for the rows of '%s' from %d ranks", p->name, ranks);
+}
+
 /* A rank that stays alone on a device sends nothing. */
 static int registers_params(const struct tft_exchange *x)
 {
@@ -125,8 +160,8 @@ enum halay_status tft_exchange_init(struct halay_log *log, struct halay_context 
     if (!status)
         make_buckets(x);
     for (size_t i = 0; i < x->bucket_count && !status && registers_params(x); i++)
-        if (!table->params[x->buckets[i].first].sparse.most)
-            status = register_bucket(x, &x->buckets[i]);
+        status = table->params[x->buckets[i].first].sparse.most ? alloc_slots(x, x->buckets[i].first)
+                                                                : register_bucket(x, &x->buckets[i]);
     if (status)
         tft_exchange_fini(x);
     return status;
@@ -138,14 +173,6 @@ enum halay_status tft_exchange_download(struct tft_exchange *x)
         return HALAY_OK;
     kernel_to_host(x->queue, x->d_gradients, x->table->reals * sizeof *x->gradients, x->gradients);
     return tft_queue_check(x->log, x->queue);
-}
-
-static void free_slots(struct tft_exchange *x, float *slots)
-{
-    if (is_apart(x))
-        kernels_of(x->queue)->release(slots);
-    else
-        free(slots);
 }
 
 /* End a request that a failed step did not wait for, and forget its tensor. Returns 0 if it is still in flight. */
@@ -192,22 +219,12 @@ static enum halay_status submit_rows(struct tft_exchange *x, struct tft_exchange
 {
     const struct tft_param *p = &x->table->params[bucket->first];
     struct tft_exchange_rows *rows = &x->rows[bucket->first];
-    size_t bytes = sparse_reals(p->sparse.most, p->sparse.W) * sizeof *rows->slots;
-    int ranks = halay_size(x->ctx);
+    const size_t bytes = slot_bytes(p);
+    const int ranks = halay_size(x->ctx);
+    enum halay_status status = rows->ranks == ranks ? HALAY_OK : alloc_slots(x, bucket->first);
 
-    if (rows->ranks != ranks) {
-        free_slots(x, rows->slots);
-        rows->slots = ranks == 1    ? NULL
-                      : is_apart(x) ? kernels_of(x->queue)->alloc((size_t)ranks * bytes)
-                                    : calloc((size_t)ranks, bytes);
-        rows->ranks = ranks;
-    }
-    if (ranks == 1)
-        return HALAY_OK;
-    if (!rows->slots) {
-        rows->ranks = 0;
-        return halay_no_memory(x->log, "for the rows of '%s' from %d ranks", p->name, ranks);
-    }
+    if (status || ranks == 1)
+        return status;
     struct halay_tensor_info info = { .struct_size = sizeof info,
                                       .name = p->name,
                                       .collective = HALAY_ALLGATHER,
@@ -245,7 +262,7 @@ void tft_exchange_submit(void *arg, size_t param)
     if (atomic_fetch_add(&bucket->final, 1) + 1 < bucket->living)
         return;
     atomic_store(&bucket->final, 0);
-    kernel_pass_call(is_apart(x) ? x->queue : NULL, submit_bucket, x, (size_t)(bucket - x->buckets));
+    kernel_pass_call(x->queue, submit_bucket, x, (size_t)(bucket - x->buckets));
 }
 
 void tft_exchange_forget(struct tft_exchange *x)
