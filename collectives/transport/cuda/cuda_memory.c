@@ -80,7 +80,7 @@ DEFINE_START(unpack_start, halay_cuda_unpack, (work, stream), const struct halay
 DEFINE_START(exchange_start, halay_cuda_exchange, (work, stream), const struct halay_device_work *work, void *stream)
 DEFINE_START(zero_start, cudaMemsetAsync, (ptr, 0, bytes, stream), void *ptr, size_t bytes, void *stream)
 
-/* Creates it with the highest priority: else our small kernels would wait for all blocks of the program's kernels. */
+/* Creates it with the highest priority: else our small kernels may wait for all blocks of the program's kernels. */
 static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
 {
     int least = 0, greatest = 0;

@@ -159,7 +159,7 @@ def reaches(device: torch.device) -> bool:
         fault = "PyTorch is built for ROCm" if torch.version.hip else _state.ctx.device_fault(device.index)
         _state.device_fault = fault
         if fault:
-            warnings.warn(f"tensors on GPUs are copied to main memory at each call, which is slow: {fault}",
+            warnings.warn(f"tensors on GPUs are copied to main memory at each call: {fault}",
                           RuntimeWarning, 3)
     return not _state.device_fault
 

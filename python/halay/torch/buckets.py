@@ -16,8 +16,8 @@ from halay.torch.compression import BF16Compressor, FP16Compressor, NoneCompress
 from halay.torch.plan import Place
 from halay.torch.process_sets import ProcessSet
 
-# Where exchange begins while backward goes on: smaller buckets begin earlier, larger ones move faster. 16 MB is where
-# the second stops to count.
+# Where exchange begins while backward goes on: smaller buckets begin earlier, larger ones move faster. On
+# processors the second stops to count at 16 MB.
 BUCKET_BYTES = 16 << 20
 
 # Offsets of gradients in a bucket, in bytes: a cache line.

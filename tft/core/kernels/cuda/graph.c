@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Passes as CUDA graphs: hundreds of launches of a few microseconds each become one, or a few, with calls of the host
- * between them, which submit gradients to the other ranks.
+ * Passes as CUDA graphs: hundreds of launches become one, or a few, with calls of the host between them, which submit
+ * gradients to the other ranks.
  *
  *     first pass of a key    calls, one by one: plans of products are made
  *     second                 the calls are captured, then the graphs are launched
@@ -10,7 +10,8 @@
  * Kernels read what differs between passes from the device's memory (queue->values), where it is copied first. What a
  * graph does is what the calls did, so it gives the same bits. A batch of another size, as the last of an epoch, has
  * graphs of its own; of more than CUDA_GRAPHS keys the oldest goes. Where a capture fails the calls are made again, and
- * no more captured: so the host is not called before the whole pass is captured.
+ * not captured any more: so the host is not called before the whole pass is captured. Kernels that are given to the
+ * stream between the failure and the pass's end read and write the pass's memory, all of which the repeated pass sets.
  */
 #include "base/memory.h"
 #include "tft/core/kernels/cuda/cuda.h"

@@ -10,7 +10,7 @@
 
 constexpr size_t GATES = 4;
 
-/* By the instructions for 2^x and 1 / x: some units of the last place off, in a fifth of the instructions. */
+/* By the instructions for 2^x and 1 / x: some units of the last place off, in fewer instructions. */
 static __device__ __forceinline__ float quick_sigmoid(float x)
 {
     return __fdividef(1, 1 + __expf(-x));

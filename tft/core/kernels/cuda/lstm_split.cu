@@ -21,7 +21,7 @@ namespace lstm_split_kernels
 {
 
 constexpr size_t THREADS = 256, QUAD = 4;
-constexpr size_t SAMPLES_MOST = 16; /* of a group; of more, products by the library are better */
+constexpr size_t SAMPLES_MOST = 16; /* of a group; of more, products by the library (by formula) */
 constexpr size_t GROUPS_MOST = CUDA_MEETINGS;
 
 struct split {

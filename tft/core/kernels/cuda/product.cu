@@ -17,7 +17,7 @@
 
 enum { PLANS = 512, PLAN_PROBES = 8 };
 
-/* The library's advice for sm_90; before it, products as small as these need less. */
+/* The library's advice: 32 MiB for sm_90, 4 MiB before. */
 static const size_t workspace_hopper = 32 << 20, workspace_before = 4 << 20;
 
 /* The arguments that a plan depends on. It is compared as bytes, so it is zeroed first. */
