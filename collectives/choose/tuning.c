@@ -26,9 +26,9 @@
 
 enum { WORDS_MAX = 16, LINE_MAX_BYTES = 1024, FILE_MAX_BYTES = 1 << 20 };
 
-/* Rules and local costs are of the order measured on one host of two cores (docs/performance.md), those of cuda a formula;
- * remote costs assume a network of 10 Gbit/s. halay-perf tune measures those of a machine. A rule ends where measurements end, at 16 ranks
- * and 1 GB at most: beyond, the formulas choose. */
+/* Rules and local costs are of the order measured on one host of two cores (docs/performance.md), those of cuda a
+ * formula; remote costs assume a network of 10 Gbit/s. halay-perf tune measures those of a machine. A rule ends where
+ * measurements end, at 16 ranks and 1 GB at most: beyond, the formulas choose. */
 const char halay_tuning_builtin[] =
     "halay-tuning 1\n"
     "use     shm local  allreduce 2    2K  one-shot\n"
