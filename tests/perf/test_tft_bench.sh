@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 with the cure. The model of GPUs.
+# The benchmark's result is one JSON object with the agreed keys; wrong use is exit 2 with the cure. The model of GPUs,
+# and its figures in docs/performance/training.md.
 set -u
 bench=$top_builddir/perf/halay-tft-bench
 failed=0
@@ -38,5 +39,14 @@ refused word
     [ "$(grep -c '^a formula' "$file")" = 2 ] && grep -q '^H200  *3  *[0-9]* .* - [0-9]*$' "$file" &&
     awk '/ batch / { part = 1 } part && / - / { a = $(NF - 2); b = $NF; n += a > 0 && a < b } END { exit n != 2 }' \
         "$file" || { echo "modelled: $(cat "$file")"; failed=1; }
+# What the document has of it is what it prints.
+document=$top_srcdir/docs/performance/training.md
+"$top_builddir/perf/halay-tft-modelled" | sed 's/^/    /' >"$file"
+awk '/^    a formula, not measured/ { inside = 1 } inside && !/^    / { exit } inside' "$document" |
+    diff - "$file" || {
+    echo "$document has other figures: replace its lines by what this prints:"
+    echo "    perf/halay-tft-modelled | sed 's/^/    /'"
+    failed=1
+}
 rm -f "$file"
 exit $failed
