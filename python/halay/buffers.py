@@ -77,14 +77,20 @@ def _torch_type(dtype: Any) -> int:
     return kind_of
 
 
+def _check_memory(is_contiguous: bool, is_refused: bool, copy: str = "a contiguous copy") -> None:
+    """ValueError for an array whose memory halay cannot take as it is. is_refused: it is read-only, and to be
+    written."""
+    if not is_contiguous:
+        raise ValueError(f"the array is not contiguous: pass {copy} of it")
+    if is_refused:
+        raise ValueError("the array is read-only, and is to be written")
+
+
 def _describe_numpy(array: Any, writable: bool) -> Buffer:
     if hasattr(array, "mask"):
         raise TypeError("the array is masked, and halay does not look at masks: pass .filled(...) of it")
     flags = array.flags
-    if not flags.c_contiguous:
-        raise ValueError("the array is not contiguous: pass numpy.ascontiguousarray(...) of it")
-    if writable and not flags.writeable:
-        raise ValueError("the array is read-only, and is to be written")
+    _check_memory(flags.c_contiguous, writable and not flags.writeable, "numpy.ascontiguousarray(...)")
     dtype = array.dtype
     kind = _numpy_types.get(dtype)
     if kind is None:
@@ -163,10 +169,7 @@ def _describe_cuda(array: Any, said: Dict[str, Any], writable: bool) -> Buffer:
     kind = _TYPESTRS.get(typestr[1:])
     if kind is None or (typestr[0] not in "|=" and typestr[0] != ("<" if sys.byteorder == "little" else ">")):
         raise TypeError(f"halay has no element type '{typestr}': it has {KNOWN}")
-    if not _is_dense(shape, said.get("strides"), ITEM_SIZES[kind]):
-        raise ValueError("the array is not contiguous: pass a contiguous copy of it")
-    if writable and read_only:
-        raise ValueError("the array is read-only, and is to be written")
+    _check_memory(_is_dense(shape, said.get("strides"), ITEM_SIZES[kind]), writable and read_only)
     return Buffer(address or 0, int(kind), tuple(shape), array, said.get("stream") or 0)
 
 
@@ -234,10 +237,7 @@ def _describe_dlpack(array: Any, writable: bool) -> Buffer:
     if kind is None or said.lanes != 1:
         raise TypeError(f"halay has no element type of {said.bits} bits and DLPack's code {said.code}: it has {KNOWN}")
     strides = said.strides[: said.ndim] if said.strides else None
-    if not _is_dense(shape, strides, 1):
-        raise ValueError("the array is not contiguous: pass a contiguous copy of it")
-    if writable and flags & _DL_READ_ONLY:
-        raise ValueError("the array is read-only, and is to be written")
+    _check_memory(_is_dense(shape, strides, 1), writable and bool(flags & _DL_READ_ONLY))
     # The capsule keeps the data, and lets go of them when it is collected.
     return Buffer((said.data or 0) + said.byte_offset, int(kind), shape, (array, capsule), _LEGACY_STREAM)
 
@@ -277,10 +277,7 @@ def _describe_view(data: Any, writable: bool) -> Buffer:
             "halay takes NumPy arrays, PyTorch tensors, CUDA arrays (also by DLPack) and the buffer protocol, not "
             f"{type(data).__module__}.{type(data).__qualname__}"
         ) from None
-    if not view.c_contiguous:
-        raise ValueError("the buffer is not contiguous")
-    if writable and view.readonly:
-        raise ValueError("the buffer is read-only, and is to be written")
+    _check_memory(view.c_contiguous, writable and view.readonly)
     kind = _LETTERS.get(view.format.lstrip("@=" + ("<" if sys.byteorder == "little" else ">!")))
     if kind is None or ITEM_SIZES[kind] != view.itemsize:
         raise TypeError(f"halay has no element type '{view.format}': it has {KNOWN}")
