@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """halay.torch with tensors on a GPU, which the emulation is: what comes out, and that nothing goes through the host."""
 
+import types
+
 import cuda_torch
 import torch
+from torch.overrides import TorchFunctionMode
 
 import halay.torch as hvd
 from halay import HalayError
 from halay.request import Request
-from halay.torch import _job
+from halay.torch import _job, ops
+from halay.torch.functions import _adopt, _Shape
 
 DEVICE = torch.device("cuda", 0)
 mode = cuda_torch.start()
@@ -232,6 +236,18 @@ def parameters():
             p.grad = torch.ones_like(p)
         adam.step()
     hvd.broadcast_optimizer_state(adam, 0)
+    places = []
+
+    class Places(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            if function is not torch.empty:
+                return function(*args, **(kwargs or {}))
+            return places.append(kwargs["device"])
+
+    with Places():  # a moment is where its parameter is, not on the current GPU
+        _adopt({}, {1: {"m": _Shape((2,), torch.float32, "cuda"), "step": _Shape((), torch.float32, "cpu")}},
+               [None, types.SimpleNamespace(device=torch.device("cuda", 1))])
+    assert places == [torch.device("cuda", 1), torch.device("cpu")], places
     assert adam.param_groups[0]["lr"] == 0.1
     moment = adam.state_dict()["state"][0]["momentum_buffer"]
     assert moment.device == DEVICE

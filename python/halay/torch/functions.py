@@ -169,15 +169,20 @@ def _describe(state: Dict[Any, Dict[str, Any]]) -> Dict[Any, Dict[str, Any]]:
                      for key, value in values.items()} for number, values in state.items()}
 
 
-def _adopt(state: Dict[Any, Dict[str, Any]], wanted: Dict[Any, Dict[str, Any]]) -> Dict[Any, Dict[str, Any]]:
-    """A state of the wanted form, with the tensors of this rank's own where they fit."""
+def _adopt(state: Dict[Any, Dict[str, Any]], wanted: Dict[Any, Dict[str, Any]],
+           params: Sequence[torch.Tensor]) -> Dict[Any, Dict[str, Any]]:
+    """A state of the wanted form, with the tensors of this rank's own where they fit; new ones are where their
+    parameter is, if that is on a device of their kind."""
     def fill(number: Any, key: str, value: Any) -> Any:
         if not isinstance(value, _Shape):
             return value
         own = state.get(number, {}).get(key)
         if _is_dense(own) and _Shape(tuple(own.shape), own.dtype, own.device.type) == value:
             return own
-        return torch.empty(value.shape, dtype=value.dtype, device=value.device)
+        device = params[number].device if number in range(len(params)) else None
+        if device is None or device.type != value.device:
+            device = torch.device(value.device)
+        return torch.empty(value.shape, dtype=value.dtype, device=device)
     return {number: {key: fill(number, key, value) for key, value in values.items()}
             for number, values in wanted.items()}
 
@@ -199,7 +204,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int,
     options, wanted = broadcast_object(
         ([{k: v for k, v in group.items() if k != "params"} for group in own["param_groups"]], _describe(own["state"])),
         root_rank, "optimizer")
-    state = _adopt(own["state"], wanted)
+    state = _adopt(own["state"], wanted, [p for group in optimizer.param_groups for p in group["params"]])
     broadcast_parameters([("optimizer.%s.%s" % (number, key), value) for number, values in state.items()
                           for key, value in values.items() if _is_dense(value)], root_rank)
     if _job.rank() != root_rank:
