@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.distributed over halay with tensors on a GPU, which the emulation is: cuda_distributed.py STORE"""
 
+import contextlib
 import os
 import sys
 import types
@@ -12,6 +13,7 @@ from checks import raises
 
 import halay.distributed
 from halay.distributed import _work
+from halay.distributed._group import Group
 from halay.request import Request
 
 DEVICE = torch.device("cuda", 0)
@@ -142,6 +144,43 @@ def futures():
     same(x, EVERYONE.sum(0))
 
 
+def together():
+    """Several works as one, of tensors in main memory, too: its future is told of the GPU, wherever that comes."""
+    parts = [given(RANK), mine()]
+    works = [dist.all_reduce(part, async_op=True) for part in parts]
+    devices = []
+    _work.future_devices, before = lambda *streams: devices.append(future_devices(*streams)), _work.future_devices
+    _work.Together(works, parts).get_future().wait()
+    _work.future_devices = before
+    assert devices[0] == [DEVICE] and None in devices, devices
+    assert torch.equal(parts[0], EVERYONE.sum(0))
+    same(parts[1], EVERYONE.sum(0))
+
+
+@contextlib.contextmanager
+def batch(group):
+    """As torch has it since 2.1."""
+    group._start_coalescing(DEVICE)
+    yield
+    group._end_coalescing(DEVICE).wait()
+
+
+def batches():
+    """A batch that ends with an exception ends: it keeps no work of later."""
+    group, x = dist.distributed_c10d._get_default_group(), mine()
+    if not isinstance(group, Group):  # torch has none of a backend among others
+        return
+    with batch(group):
+        dist.all_reduce(x)
+        assert len(group._batch) == 1
+    assert group._batch is None
+    with contextlib.suppress(KeyError), batch(group):
+        dist.all_reduce(x)
+        raise KeyError
+    dist.all_reduce(x)
+    assert group._batch is None
+
+
 def hook():
     """DDP's hook, of a bucket on the GPU."""
     for wire in ("bf16", "f16"):
@@ -162,7 +201,7 @@ def refusals():
 
 
 mode = cuda_torch.start()
-_work.future_devices = lambda stream: None  # this PyTorch has no such futures
+future_devices, _work.future_devices = _work.future_devices, lambda *streams: None  # this PyTorch has no such futures
 dist.distributed_c10d.has_torch_function = lambda _: False  # torch 2.15: what it calls is seen, not the collective
 Request.wait = watch
 torch.set_num_threads(1)
@@ -172,6 +211,8 @@ reductions()
 streams()
 moves()
 futures()
+together()
+batches()
 hook()
 refusals()
 mode.__exit__(None, None, None)

@@ -13,6 +13,7 @@ let the Python half die under it. So C++ gets a Work of torch's own that wraps o
 import math
 import sys
 import types
+import weakref
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -152,6 +153,7 @@ class Collectives:
     _rank: int
     _size: int
     _batch: Optional[List[Any]] = None  # the works of a batch that torch has begun
+    _is_batch_over: Callable[[], bool]  # by an exception, of which torch says nothing here
 
     def _open(self, channel: Channel, opts: Any) -> None:
         self._rank, self._size = opts.group_rank, opts.group_size
@@ -175,6 +177,8 @@ class Collectives:
 
     def _hand_over(self, work: Any) -> Any:
         """What the caller gets."""
+        if self._batch is not None and self._is_batch_over():
+            self._batch = None
         if self._batch is not None:
             self._batch.append(work)
         return work if _called_from_python() else work.as_work_of_torch()
@@ -621,6 +625,7 @@ class Group(Collectives, dist.ProcessGroup):
     def _start_coalescing(self, *device: Any) -> None:
         """Torch begins a batch of tensors on a device. Before torch 2.1 it names none, and keeps the works itself."""
         self._batch = [] if device else None
+        self._is_batch_over = _watch_block()
 
     def _end_coalescing(self, *device: Any) -> Any:
         """The work of all that were started since."""
@@ -630,6 +635,17 @@ class Group(Collectives, dist.ProcessGroup):
     # Names of C++ that torch's trampolines look for.
     start_coalescing = _start_coalescing
     end_coalescing = _end_coalescing
+
+
+def _watch_block() -> Callable[[], bool]:
+    """Whether the with-block is over that torch has begun as it called the method that asks: contextlib's manager of a
+    block lives as long as the block."""
+    frame = sys._getframe(3)
+    manager = frame.f_locals.get("self") if frame.f_globals.get("__name__") == "contextlib" else None
+    if manager is None:
+        return lambda: False
+    alive = weakref.ref(manager)
+    return lambda: alive() is None
 
 
 def create(opts: Any, options: Any = None) -> Any:

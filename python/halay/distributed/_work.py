@@ -94,9 +94,10 @@ class _Failure:
         raise self._exception
 
 
-def future_devices(stream: Any) -> Optional[List[torch.device]]:
-    """What a future of tensors is told: who waits for one of tensors on a GPU follows the GPU's streams."""
-    return None if stream is None else [stream.device]
+def future_devices(*streams: Any) -> Optional[List[torch.device]]:
+    """What a future of tensors is told: who waits for one of tensors on a GPU follows the GPU's streams. None stands
+    for main memory, which may be beside them."""
+    return list(dict.fromkeys(stream.device for stream in streams if stream is not None)) or None
 
 
 class Outcome(_FutureOfTorch):
@@ -350,7 +351,7 @@ class Together(_WorkOfTorch):
         """A future of the output tensors."""
         first = self._works[0] if self._works else None
         lineage = Lineage(first._name) if first and first._name else None
-        made = Outcome(lineage, future_devices(first._stream) if first else None)
+        made = Outcome(lineage, future_devices(*[work._stream for work in self._works]))
         self._ended().add_done_callback(lambda _: made.settle(self._results))
         return made
 
