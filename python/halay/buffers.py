@@ -365,13 +365,28 @@ def _empty_on_device(like: Any, shape: Shape) -> Any:
     raise TypeError(f"halay cannot make arrays of {package} on a device: pass out")
 
 
-def filled(like: Any, shape: Shape, address: int, size: int) -> Any:
-    """The same with the bytes that lie there, in main memory; None if that kind cannot be had."""
+def torch_stream(data: Any) -> Any:
+    """PyTorch's current stream of the GPU that a tensor is on; None for all else."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(data, torch.Tensor) or data.device.type != "cuda":
+        return None
+    return torch.cuda.current_stream(data.device)
+
+
+def filled(like: Any, shape: Shape, address: int, size: int, stream: Any = None) -> Any:
+    """
+    The same with the bytes that lie there, in main memory; None if that kind cannot be had. Any thread makes it, and
+    any stream may read it then. stream: of PyTorch, which it is allocated in, so that a program that frees it knows
+    where its memory is used next.
+    """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor) and like.device.type != "cpu":
-        made = torch.empty(shape, dtype=like.dtype, pin_memory=like.device.type == "cuda")
+        made = torch.empty(shape, dtype=like.dtype)
         ctypes.memmove(made.data_ptr(), address, size)
-        return made.to(like.device, non_blocking=True)
+        if stream is None:
+            return made.to(like.device)
+        with torch.cuda.stream(stream):
+            return made.to(like.device)
     if _is_on_device(like):
         return None
     made = empty(like, shape)

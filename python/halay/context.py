@@ -945,6 +945,7 @@ def _room_needed(
 def _finisher(data: Any, given: buffers.Buffer, out: Any, size: int, has_result: bool = True) -> Finish:
     """What makes the result of an operation whose size is known when it has ended. Without an out it is new."""
     row = tuple(given.shape[1:])
+    stream = None if given.stream is None else buffers.torch_stream(data)
 
     def finish(request: Request, status: int, said: Result) -> Any:
         if status not in (_OK, Status.ARGUMENT) or not said.data and status != _OK:
@@ -955,7 +956,7 @@ def _finisher(data: Any, given: buffers.Buffer, out: Any, size: int, has_result:
             return None
         if out is not None and said.bytes <= buffers.nbytes(buffers.describe(out)):
             return out[: said.shape[0]]
-        return buffers.filled(data, (said.shape[0], *row), said.data, said.bytes)
+        return buffers.filled(data, (said.shape[0], *row), said.data, said.bytes, stream)
 
     return finish
 

@@ -84,11 +84,13 @@ def streams():
     with torch.cuda.stream(torch.cuda.Stream()):
         work.wait()
         same(x, EVERYONE.sum(0))
+        x.record_stream(torch.cuda.current_stream())
     strided = mine().t()
     works = [dist.all_reduce(strided, async_op=True)]
     with torch.cuda.stream(torch.cuda.Stream()):  # what is left to do is done in this one
         works[0].wait()
         same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
+        strided.record_stream(torch.cuda.current_stream())
     works[0].wait()
     assert works[0].is_completed() and works[0].is_success()
     same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())

@@ -105,18 +105,41 @@ def optimizer():
     assert copied["bytes"] == 0 and copied["torch"] == 0 and waited == []
 
 
+def other_streams():
+    """Results that are waited for in another stream than they were submitted in."""
+    side, x = torch.cuda.Stream(), torch.arange(6).to(DEVICE)
+    side.wait_stream(torch.cuda.current_stream())
+    now = torch.cuda.current_stream()
+    with torch.cuda.stream(side):
+        whole = hvd.allreduce_async_(x * 1)
+        both = hvd.grouped_allreduce_async([x * 1, x * 2])
+        rows = hvd.allgather_async(x[:1 + RANK].to(torch.float32))
+    kept, keep = [], ops.keep_for_reader
+    ops.keep_for_reader = lambda tensor: (kept.append(tuple(tensor.shape)), keep(tensor))
+    results = [hvd.synchronize(whole), *hvd.synchronize(both)]
+    ops.keep_for_reader = keep
+    assert kept == [(6, 2), (6,), (6, 2), (6,), (6, 2), (6,)], kept  # the emulated host waits, so it finds no race
+    for got, factor in zip(results, (1, 1, 2)):
+        got.record_stream(now)
+        same(got.cpu(), factor * torch.arange(6))
+    while not hvd.poll(rows):  # what ends here is made here, and is there for all
+        pass
+    with torch.cuda.stream(side):
+        same(hvd.synchronize(rows).cpu(), torch.cat([torch.arange(1.0 + rank) for rank in range(SIZE)]))
+
+
 def streams():
-    """Gradients that several streams make: the exchange follows all of them."""
+    """Gradients that several streams make: the exchange follows all of them, and they are dropped only then."""
+    other_streams()
     if SIZE == 1:  # nothing is exchanged
         return
     params = network(DEVICE)
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(params, lr=0.1), [(f"s{i}", p) for i, p in enumerate(params)])
     side = torch.cuda.Stream()
-    for p in params:
-        p.grad = torch.full_like(p.detach(), RANK + 1)
     (bucket,) = optimizer._buckets
     for member in bucket.members:
         with torch.cuda.stream(side if member.place[1] % 2 else torch.cuda.current_stream()):
+            member.param.grad = torch.full_like(member.param.detach(), RANK + 1)
             if member.place[1] % 2:
                 cuda_torch.clear(member.param.grad)  # late
             bucket.note_stream()

@@ -5,9 +5,13 @@ memory of the emulation.
 
 PyTorch's kernels for processors compute on that memory, so EMU_OFF=host-touch. Each call of PyTorch in Python that
 computes first copies its tensors on the device onto themselves in the current stream, so that the emulation finds a
-stream that is not ordered after the engine, and waits for the stream, as a kernel in the stream would. What it computes
-is on the device, too. What C++ computes within a call is not seen, so use torch.autograd.backward(loss), whose hooks
+stream that is not ordered after the engine, and waits for the stream, as a kernel in the stream would. It copies them
+once more when it has computed, and waits no more, since the host does not wait for a kernel. What it computes is on the
+device, too. What C++ computes within a call is not seen, so use torch.autograd.backward(loss), whose hooks
 are seen, not loss.backward().
+
+Memory that is freed is written again in the stream that it was allocated in, as if PyTorch's allocator gave it out
+there: after the streams of record_stream, and no other.
 
 `host_copies` counts copies to main memory that the program or halay makes by PyTorch.
 """
@@ -18,6 +22,8 @@ import ctypes
 import functools
 import importlib
 import os
+import sys
+import weakref
 
 # Before a PyTorch that brings CUDA's own libraries, whose functions have the same names.
 cuda = ctypes.CDLL(os.environ["EMULATION"], ctypes.RTLD_GLOBAL)
@@ -28,8 +34,9 @@ from torch.overrides import TorchFunctionMode  # noqa: E402
 cuda.emu_calls.restype = ctypes.c_size_t
 host_copies = collections.Counter()  # by the name of PyTorch's function
 
-_NON_BLOCKING, _NO_TIMING, _DEVICE_TO_DEVICE = 1, 2, 3
+_NON_BLOCKING, _NO_TIMING, _HOST_TO_DEVICE, _DEVICE_TO_DEVICE = 1, 2, 1, 3
 _spans = []  # addresses of the device's memory, which the emulation gives out in ascending order
+_owners = weakref.WeakValueDictionary()  # of storages that are in use, by address
 _cpu_device = torch._C._TensorBase.device
 
 
@@ -100,8 +107,31 @@ def _device_of(tensor):
         return torch.device("cuda", 0) if is_on_device(tensor) else _cpu_device.__get__(tensor)
 
 
+class _Owner:
+    """Of a storage on the device: ends with it."""
+
+    def __init__(self, at, size):
+        self._at, self._size, self._stream, self.others = at, size, _current, []
+        self._fill()
+        _owners[at] = self
+
+    def _fill(self):
+        call("cudaMemsetAsync", ctypes.c_void_p(self._at), 0xFF, ctypes.c_size_t(self._size), self._stream._stream)
+
+    def __del__(self):
+        if sys.is_finalizing():
+            return
+        for stream in self.others:
+            self._stream.wait_stream(stream)
+        self._fill()
+
+
+def _record_stream(tensor, stream):
+    _owners[address(tensor)].others.append(stream)
+
+
 def allocate(shape, dtype):
-    """A tensor on the device. Its memory is never freed, and all written, by the current stream."""
+    """A tensor on the device, whose memory is all written by the current stream."""
     with torch._C.DisableTorchFunction():
         like = torch.empty(0, dtype=dtype)
         count = 1
@@ -110,9 +140,10 @@ def allocate(shape, dtype):
         size = max(1, count) * like.element_size()
         place = ctypes.c_void_p()
         call("cudaMalloc", ctypes.byref(place), ctypes.c_size_t(size))
-        call("cudaMemsetAsync", place, 0xFF, ctypes.c_size_t(size), _current._stream)
         _spans.append((place.value, place.value + size))
-        flat = torch.frombuffer((ctypes.c_ubyte * size).from_address(place.value), dtype=dtype)
+        memory = (ctypes.c_ubyte * size).from_address(place.value)
+        memory.owner = _Owner(place.value, size)
+        flat = torch.frombuffer(memory, dtype=dtype)
         return flat[:count].reshape(tuple(shape))
 
 
@@ -136,14 +167,21 @@ def _tensors(given):
             yield from _tensors(each)
 
 
-def _place(made):
-    """The same on the device, unless it is there: autograd follows."""
+def _place(made, is_waited_for=True):
+    """The same on the device, unless it is there: autograd follows. Otherwise the stream copies it, from pinned memory,
+    and nobody waits."""
     if isinstance(made, (list, tuple)):
         placed = [_place(each) for each in made]
         return tuple(placed) if type(made) is tuple else placed if type(made) is list else made
     if not isinstance(made, torch.Tensor) or made.layout != torch.strided or is_on_device(made):
         return made
     on_device = allocate(made.shape, made.dtype)
+    if not is_waited_for:
+        pinned, size = ctypes.c_void_p(), ctypes.c_size_t(made.numel() * made.element_size())
+        call("cudaHostAlloc", ctypes.byref(pinned), size, 0)
+        ctypes.memmove(pinned, made.data_ptr(), size.value)
+        call("cudaMemcpyAsync", ctypes.c_void_p(on_device.data_ptr()), pinned, size, _HOST_TO_DEVICE, _current._stream)
+        return on_device
     _current.synchronize()
     if made.requires_grad and made.is_leaf:
         return on_device.copy_(made.detach()).requires_grad_()
@@ -215,8 +253,10 @@ class _Device(TorchFunctionMode):
         if used or target == "cuda":
             _current.synchronize()
         made = function(*args, **kwargs)
+        for tensor in used if name not in _EMPTY else ():
+            _use(tensor)  # as if it were still computing
         if target == "cuda" or used and target != "cpu":
-            return _place(made)
+            return _place(made, bool(used) or not kwargs.get("non_blocking"))
         if used and isinstance(made, torch.Tensor) and is_on_device(made):  # the tensor itself, as it is on a CPU
             return made.clone()
         return made
@@ -245,7 +285,7 @@ def start():
         setattr(torch.Tensor, name, _counting(name, getattr(torch.Tensor, name)))
     torch.Tensor.device = property(_device_of)
     torch.Tensor.is_cuda = property(lambda tensor: _device_of(tensor).type == "cuda")
-    torch.Tensor.record_stream = lambda tensor, stream: None  # memory is never given out again
+    torch.Tensor.record_stream = _record_stream
     torch.cuda.is_available = lambda: True
     torch.cuda.device_count = lambda: 1
     torch.cuda.current_device = lambda: 0

@@ -190,13 +190,16 @@ class Bucket:
     def _start_compressed(self, member: Member) -> None:
         exchange, param = self.exchange, member.param
         grad = torch.zeros_like(param) if param.grad is None else param.grad
+        ops.keep_for_reader(grad)
         small, ctx = exchange.compression.compress(grad.to_dense() if grad.is_sparse else grad)
         handle = ops.allreduce_async(small.contiguous(), name=member.name + self.suffix, op=exchange.op,
                                      prescale_factor=exchange.prescale, postscale_factor=exchange.postscale,
                                      process_set=exchange.process_set)
 
         def wait() -> None:
-            param.grad = exchange.compression.decompress(ops.synchronize(handle), ctx)
+            reduced = ops.synchronize(handle)
+            ops.keep_for_reader(reduced)
+            param.grad = exchange.compression.decompress(reduced, ctx)
         self._waits.append(wait)
 
     def _lay_out(self, dense: List[Member]) -> None:
@@ -228,6 +231,7 @@ class Bucket:
         if grad is None:
             view.zero_()
         elif grad.is_sparse or grad.data_ptr() != view.data_ptr():
+            ops.keep_for_reader(grad)
             view.copy_(grad.to_dense() if grad.is_sparse else grad)
         if param.device == view.device and not (grad is not None and grad.is_sparse):
             param.grad = view

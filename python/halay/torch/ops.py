@@ -137,6 +137,7 @@ def _addends(tensor: torch.Tensor, size: int) -> torch.Tensor:
 
 def _average(sums: torch.Tensor, dtype: torch.dtype, size: int) -> torch.Tensor:
     """The average, of the sums of such addends, cut towards zero."""
+    keep_for_reader(sums)
     if dtype.is_floating_point:
         return sums / size
     if dtype != torch.int64:
@@ -163,7 +164,16 @@ def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[tor
     return dict(reduction=REDUCTIONS[op], prescale=prescale, postscale=postscale)
 
 
+def keep_for_reader(tensor: torch.Tensor) -> None:
+    """The current stream reads a tensor that another may have allocated, and the caller drops it: on a GPU its memory
+    is given out again after that, not at once in the other stream."""
+    if tensor.device.type == "cuda":
+        for part in (tensor._indices(), tensor._values()) if tensor.is_sparse else (tensor,):
+            part.record_stream(torch.cuda.current_stream(tensor.device))
+
+
 def _put(output: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+    keep_for_reader(data)
     output.detach().copy_(data)
     return output
 
@@ -196,8 +206,7 @@ def start_flat(flat: torch.Tensor, name: str, op: int, prescale: float, postscal
         request = _job.submit("allreduce", name, process_set, small, small, **how)
 
         def finish() -> torch.Tensor:
-            small.record_stream(torch.cuda.current_stream(flat.device))  # the hook's may be another
-            return flat.copy_(small)
+            return _put(flat, small)
         return Handle([request], finish, flat.device)
     request = _job.submit("allreduce", name, process_set, flat, flat, wire=wire, **how)
     return Handle([request], lambda: flat, _device(flat))
