@@ -36,6 +36,14 @@ expect 1 "$check" -B "$scratch" -o "$scratch/none"
 says 'is not a bundle of tools/gpu-bundle'
 [ ! -e "$scratch/none" ] || wrong "it leaves a folder"
 
+# A library that is not there is no bundle's: the machine with the GPU has it even less.
+mkdir "$scratch/bin"
+printf '#!/bin/sh\necho "  libnone.so.1 => not found"\n' >"$scratch/bin/ldd"
+chmod +x "$scratch/bin/ldd"
+expect 1 env BUNDLE_EMULATED=1 PATH="$scratch/bin:$PATH" "$top_srcdir/tools/gpu-bundle" -b "$top_builddir" \
+    -o "$scratch/none"
+says 'the programs need libnone.so.1, which is not found here'
+
 # ---- a root folder without anything ----------------------------------------------------------------------------------
 
 root=$scratch/root
@@ -89,5 +97,37 @@ done
 expect 1 bare /bin/sh /bundle/gpu-check -o /results -s 0 kernels
 says "^not begun .*kernels beside the processor's: 0 s are over"
 says '^ended .* 0 passed, 0 failed, 0 skipped, 1 not begun$'
+
+# stand_in FILE LINES: a script in the place of a program in there.
+stand_in() {
+    printf '#!/bin/sh\n%s\n' "$2" >"$root/$1"
+    chmod +x "$root/$1"
+}
+# Losses that are not numbers are not the same; a training that fails leaves nothing to the next one.
+# shellcheck disable=SC2016 # the script's
+stand_in bundle/halay-tft 'all=$* out=${all#*--out } out=${out%% *}
+[ -d "$out" ] && exit 5
+mkdir "$out"
+echo "{\"train_loss\":null,\"steps\":1}" >"$out/metrics.jsonl"
+case $out in */train) exit 4 ;; esac'
+expect 1 bare /bin/sh /bundle/gpu-check -o /results steps speed speed
+for want in '^failed .*the same losses, null and null: exit status 1' '^failed .*train, .*: exit status 4' \
+    '^ended .* 2 passed, 3 failed, 0 skipped, 0 not begun$'; do
+    says "$want"
+done
+! grep 'exit status 5' "$scratch/said" || wrong "a training finds the folder of another"
+
+# A server of MPS ends with a script that is ended.
+for program in tests/cuda/test_devices tests/cuda/test_devices_direct perf/halay-perf; do
+    stand_in bundle/$program 'exit 0'
+done
+# shellcheck disable=SC2016 # the script's
+stand_in bundle/launcher/halayrun 'case $* in *tft-electricity*) kill -TERM "$(cat /results/pid)" ;; esac'
+# shellcheck disable=SC2016 # the script's
+stand_in bin/nvidia-cuda-mps-control '[ "$1" = -d ] || exec cat >>/results/mps'
+# shellcheck disable=SC2016 # the shell's
+expect 1 bare /bin/sh -c 'echo $$ >/results/pid; exec /bin/sh /bundle/gpu-check -o /results collectives'
+says '^passed .*MPS starts'
+[ "$(cat "$root/results/mps" 2>&1)" = quit ] || wrong "MPS runs on"
 echo "$checks checks"
 exit $failed
