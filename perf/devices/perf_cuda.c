@@ -7,6 +7,7 @@
  *
  * Each figure is the median of RUNS. One exit: the bench is zero at first, and bench_fini accepts any state of it.
  */
+#include "collectives/transport/cuda/cuda_driver.h"
 #include "collectives/transport/cuda/cuda_reduce.h"
 #include "perf/devices/devices.h"
 #include "perf/src/stats.h"
@@ -20,15 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-    RUNS = 9,
-    UNTIMED = 2,
-    LOOKS = 50,
-    LAUNCHES = 200,
-    DEVICES_MOST = 16,
-    DRIVER_VERSION = 12000,
-    LOOK_MAX_US = 10000000
-};
+enum { RUNS = 9, UNTIMED = 2, LOOKS = 50, LAUNCHES = 200, DEVICES_MOST = 16, LOOK_MAX_US = 10000000 };
 
 struct device {
     cudaStream_t stream;
@@ -318,25 +311,14 @@ static int make_shared(struct bench *bench)
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-static cudaError_t find_function(const char *name, void **function)
-{
-    enum cudaDriverEntryPointQueryResult found;
-
-#if CUDART_VERSION >= 12050
-    return cudaGetDriverEntryPointByVersion(name, function, DRIVER_VERSION, cudaEnableDefault, &found);
-#else
-    return cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
-#endif
-}
-
 static int bench_init(struct bench *bench)
 {
     void *word = NULL;
     int count = 0;
 
     if (FAILED(bench, cudaGetDeviceCount(&count)) ||
-        FAILED(bench, find_function("cuStreamWriteValue32", (void **)&bench->write_value)) ||
-        FAILED(bench, find_function("cuStreamWaitValue32", (void **)&bench->wait_value)) || make_shared(bench))
+        FAILED(bench, halay_cuda_find("cuStreamWriteValue32", (void **)&bench->write_value)) ||
+        FAILED(bench, halay_cuda_find("cuStreamWaitValue32", (void **)&bench->wait_value)) || make_shared(bench))
         return 1;
     for (; bench->count < count && bench->count < DEVICES_MOST; bench->count++) {
         struct device *device = &bench->at[bench->count];

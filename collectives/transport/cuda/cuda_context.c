@@ -8,10 +8,9 @@
  * with the context all would end that the runtime in it has made there, its kernels first.
  */
 #include "collectives/transport/cuda/cuda_context.h"
+#include "collectives/transport/cuda/cuda_driver.h"
 #include <stdatomic.h>
 #include <stdlib.h>
-
-enum { DRIVER_VERSION = 12000 }; /* of the driver's functions, as cuda.h has them */
 
 static CUcontext _Atomic contexts[HALAY_CUDA_DEVICES]; /* NULL: not used */
 
@@ -49,17 +48,6 @@ static enum halay_status check_driver(const struct halay_device_host *host, int 
                            runtime / 1000, runtime % 1000 / 10);
 }
 
-static cudaError_t find_function(const char *name, void **function)
-{
-    enum cudaDriverEntryPointQueryResult found;
-
-#if CUDART_VERSION >= 12050
-    return cudaGetDriverEntryPointByVersion(name, function, DRIVER_VERSION, cudaEnableDefault, &found);
-#else
-    return cudaGetDriverEntryPoint(name, function, cudaEnableDefault, &found);
-#endif
-}
-
 static enum halay_status find_driver(const struct halay_device_host *host, struct halay_cuda_driver *driver)
 {
     const struct {
@@ -77,7 +65,7 @@ static enum halay_status find_driver(const struct halay_device_host *host, struc
     };
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        if (find_function(functions[i].name, functions[i].at) == cudaSuccess && *functions[i].at)
+        if (halay_cuda_find(functions[i].name, functions[i].at) == cudaSuccess)
             continue;
         cudaGetLastError();
         return halay_host_fail(host, HALAY_ERR_UNSUPPORTED, "the CUDA driver lacks %s: it is too old for this halay",
