@@ -673,6 +673,11 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
         return "none";
     }
     int is_on_devices = shared == HALAY_EXPLAIN_DEVICES && which == HALAY_COLL_ALLREDUCE;
+    if (is_on_devices && group->hosts > 1) {
+        snprintf(text, size, "two-shot over cuda in each of %d hosts, and all-reduces of shares between them",
+                 group->hosts);
+        return "two-shot";
+    }
     struct halay_select_query query = is_on_devices ? halay_select_on_devices(group->world->tuning, group->size, bytes)
                                                     : halay_choice_query(group, which, bytes, dtype);
     const struct halay_algorithm *algorithm = halay_select(&query, why, sizeof why);

@@ -67,7 +67,7 @@ static inline void users_quiet(int size, void (*body)(struct user *u), const cha
 
     ranks_run(size, 0,
               &(struct rank_run){ .body = users_body, .arg = &users, .expected = expected, .configure = configure },
-              NULL, runs);
+              users_place, runs);
 }
 
 /* Until the word is 1. */

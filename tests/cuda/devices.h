@@ -197,13 +197,26 @@ static inline void users_body(struct rank_run *run)
     user_close(&u);
 }
 
+/* TEST_HOSTS: how many hosts the ranks are on; those of one follow each other. */
+static inline void users_place(struct halay_fake_hub *hub)
+{
+    const char *hosts = getenv("TEST_HOSTS");
+    int size = halay_fake_hub_size(hub), node[RANKS_MAX];
+
+    for (int r = 0; r < size; r++)
+        node[r] = hosts && atoi(hosts) < size ? r * atoi(hosts) / size : r;
+    if (hosts)
+        REQUIRE(halay_fake_hub_set_nodes(hub, node) == HALAY_OK);
+}
+
 /* Threads as ranks, over the fake transport. */
 static inline void users_run(int size, void (*body)(struct user *u),
                              void (*configure)(struct halay_config *config, void *arg), void *arg)
 {
     struct users users = { .body = body, .arg = arg };
 
-    ranks_run(size, 0, &(struct rank_run){ .body = users_body, .arg = &users, .configure = configure }, NULL, NULL);
+    ranks_run(size, 0, &(struct rank_run){ .body = users_body, .arg = &users, .configure = configure }, users_place,
+              NULL);
 }
 
 #endif

@@ -31,12 +31,17 @@ orders 2 "$tests/test_devices_events"
 EMU_DEVICES=2 orders 4 "$tests/test_devices_direct"
 EMU_DEVICES=5 orders 4 "$tests/test_devices_direct" # each rank has a device of its own
 EMU_DEVICES=3 EMU_PEERS=0 orders 2 "$tests/test_devices_direct"
+EMU_DEVICES=2 orders 2 "$tests/test_devices_hosts"
 EMU_DEVICES=2 orders 3 "$tests/test_devices_replay"
+TEST_HOSTS=2 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_replay"
 EMU_DEVICES=3 EMU_PEERS=0 orders 1 "$tests/test_devices_replay"
 for EMU_DEVICES in 1 2 3; do
     export EMU_DEVICES
     HALAY_DEVICE_SLAB=2K orders 2 "$tests/test_devices_direct" --spawn 3 sums
     orders 3 "$tests/test_devices_direct" --spawn 3 die
+done
+for what in sums die; do
+    HALAY_DEVICE_SLAB=144K HALAY_TRANSPORT=tcp EMU_DEVICES=2 "$tests/test_devices_hosts" --spawn 4 $what
 done
 EMU_DEVICES=2 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_direct" --spawn 2 sums
 EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices_direct" elastic

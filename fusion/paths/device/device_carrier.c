@@ -104,8 +104,10 @@ static void publish_launched(struct halay_context *ctx)
 static size_t carrier_progress(struct halay_context *ctx, enum halay_status *status)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
-    size_t did = take_landed(ctx, 0);
+    unsigned long work = halay_hosts_work(ctx);
+    size_t did = take_landed(ctx, 0) + (work != devices->hosts_work);
 
+    devices->hosts_work = work;
     if (devices->failed_us && devices->landing && ctx->now_us - devices->failed_us > GRACE_US)
         give_up(ctx);
     *status = devices->status;

@@ -5,6 +5,7 @@
 #ifndef HALAY_DEVICE_STATE_H
 #define HALAY_DEVICE_STATE_H
 
+#include "collectives/group/transit.h"
 #include "collectives/transport/device_ops.h"
 #include "collectives/transport/devices.h"
 #include "fusion/requests/carrier.h"
@@ -28,12 +29,37 @@ enum halay_direct_state {
 };
 
 enum halay_direct_step {
+    HALAY_DIRECT_MAKE,  /* several hosts: the ranks make their groups */
     HALAY_DIRECT_SHARE, /* each rank sends the handle of its segment */
     HALAY_DIRECT_AGREE, /* each rank sends whether it can access the others' segments */
+    HALAY_DIRECT_AGREE_HOSTS,
     HALAY_DIRECT_CONCLUDE,
     HALAY_DIRECT_STAGE, /* refused: the data are copied to the host */
     HALAY_DIRECT_TURN,
+    HALAY_DIRECT_WIRE, /* several hosts: the rest of a turn, in which this rank's share is summed over them */
     HALAY_DIRECT_END,
+};
+
+enum {
+    HALAY_HOSTS_DEPTH = 4,   /* chunks between hosts at a time */
+    HALAY_HOSTS_CHUNKS = 64, /* of a share at most */
+};
+
+/* The part of a direct all-reduce that leaves the host (hosts.c). */
+struct halay_hosts {
+    int count, locals, local;          /* hosts; ranks of each; this rank's number on its own */
+    struct halay_group *near, *rail;   /* owned: the ranks of this host; those of this number. NULL: not made */
+    struct halay_group_making *making; /* owned: of the first of them that is NULL */
+    struct halay_transit transit;      /* its block only: of a whole share */
+    struct halay_device_point summed;  /* of the direct stream; its event is owned, as the next two */
+    struct halay_device_point arrived, returned;          /* the last copies to the host and to the device */
+    int has_returned;                                     /* `returned` is of the share under way */
+    struct halay_device_point points[HALAY_HOSTS_CHUNKS]; /* when each chunk has arrived in host memory */
+    struct halay_coll *colls[HALAY_HOSTS_DEPTH];          /* owned: of chunks under way */
+    void *share;                                          /* borrowed: on the device, `total` elements */
+    size_t total, chunk;                                  /* elements */
+    size_t chunks, started, ended; /* of the share; those given to the rail; those whose sums have arrived */
+    enum halay_dtype dtype;
 };
 
 struct halay_direct {
@@ -47,10 +73,12 @@ struct halay_direct {
     size_t bytes;
     int is_shared; /* other ranks have the handle of the segment */
     int is_lent;   /* another rank may still have the segment open: not all ranks have reached the last barrier */
-    struct halay_device_share mine, shares[HALAY_DEVICE_RANKS];
-    void *segments[HALAY_DEVICE_RANKS]; /* as mapped on this rank; NULL: not mapped */
-    unsigned char reaches_all;          /* this rank can access all segments; the same for each rank: */
+    struct halay_hosts hosts;
+    struct halay_device_share mine, shares[HALAY_DEVICE_RANKS]; /* of this host's ranks, as the next ones */
+    void *segments[HALAY_DEVICE_RANKS];                         /* as mapped on this rank; NULL: not mapped */
+    unsigned char reaches_all; /* this rank can access all segments; the same for each rank: */
     unsigned char all_reach[HALAY_DEVICE_RANKS];
+    int64_t agreed[2];           /* of all hosts: which rank refuses, if one does (direct.c), and room */
     size_t room;                 /* bytes of half of the smallest segment */
     struct halay_bucket *bucket; /* borrowed: under way; without a plan no other one of the set starts until its end */
     enum halay_direct_step step; /* the next */
@@ -82,6 +110,7 @@ struct halay_device_carrier {
     enum halay_status status; /* an error: results cannot be copied back */
     int64_t failed_us;        /* when the engine failed; 0: it has not */
     int64_t copied_us;        /* when copies were last started, or found to have completed */
+    unsigned long hosts_work; /* halay_hosts_work at the last step */
 };
 
 /* Creates the carrier (requests/carrier.h), NULL without memory. */

@@ -20,6 +20,10 @@
  * they read from and store into this rank's half; what this rank unpacks from it is in the same stream. The next bucket
  * begins in the other half, without waiting for the last turn of this one.
  *
+ * With several hosts the ranks of each reduce among themselves, always two-shot. The sums of a share stay in its rank's
+ * segment, are summed over the hosts (hosts.c), and then stored into the segments of the host: all in the turn of the
+ * sums.
+ *
  * Ranks wait for each other on the host: for the event after a turn, then for a barrier of the group. So no kernel
  * waits for another rank: two ranks may have one device, a rank that dies leaves no kernel that waits for it, and
  * the barrier's error names it.
@@ -41,6 +45,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/choose/select.h"
+#include "collectives/group/channel.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/run/operations.h"
@@ -68,8 +73,8 @@ void halay_direct_init(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
     int may_be = world->config.device_segment >= 2 * ALIGN_BYTES &&
-                 world->config.deterministic == HALAY_DETERMINISTIC_OFF && ctx->size <= HALAY_DEVICE_RANKS &&
-                 world->local_size == ctx->size;
+                 world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->local_size <= HALAY_DEVICE_RANKS &&
+                 halay_hosts_init(ctx);
 
     halay_device_carrier_of(ctx)->direct.passed = 0;
     set_state(&halay_device_carrier_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
@@ -93,6 +98,8 @@ static enum halay_status clear_flags(struct halay_context *ctx)
     atomic_store_explicit(d->failed, 0, memory_order_relaxed);
     d->exchanges = 0;
     status = ops->zero(host, d->device->number, flags, FLAGS_BYTES, d->stream);
+    if (status == HALAY_OK && d->hosts.count > 1) /* what is between tensors travels between hosts, too */
+        status = ops->zero(host, d->device->number, d->segment, d->bytes - FLAGS_BYTES, d->stream);
     if (status == HALAY_OK)
         status = ops->event_record(host, d->device->number, d->stream, &d->done);
     if (status == HALAY_OK)
@@ -120,11 +127,20 @@ static enum halay_status segment_create(struct halay_context *ctx)
     if (status == HALAY_OK && !d->segment)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
     if (status == HALAY_OK)
+        status = halay_hosts_reserve(ctx, (d->bytes - FLAGS_BYTES) / 2);
+    if (status == HALAY_OK)
         status = clear_flags(ctx);
     if (status == HALAY_OK)
         status = ops->share(host, number, d->segment, d->bytes, &d->mine);
     d->mine.exchange_max = ctx->world->config.device_exchange;
     return status;
+}
+
+/* Makes the next collective of the ranks of this host one of the bucket's. */
+static void number_next(const struct halay_bucket *b)
+{
+    if (direct_of(b)->hosts.count == 1)
+        halay_bucket_number_next(b);
 }
 
 /* Sends the handle of this rank's segment. A rank without a segment takes part, too, so that no rank waits for it. */
@@ -137,8 +153,9 @@ static enum halay_status start_sharing(struct halay_bucket *b)
         d->mine.is_there = 0;
     d->is_shared = 1;
     d->step = HALAY_DIRECT_AGREE;
-    halay_bucket_number_next(b);
-    return halay_group_allgather_start(b->set->group, &d->mine, d->shares, sizeof d->mine, HALAY_U8, &d->coll);
+    number_next(b);
+    return halay_group_allgather_start(halay_hosts_near(b->set->ctx), &d->mine, d->shares, sizeof d->mine, HALAY_U8,
+                                       &d->coll);
 }
 
 static void unreach_all(struct halay_context *ctx)
@@ -146,7 +163,7 @@ static void unreach_all(struct halay_context *ctx)
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
     for (int r = 0; r < HALAY_DEVICE_RANKS; r++) {
-        if (d->segments[r] && r != ctx->rank)
+        if (d->segments[r] && r != d->hosts.local)
             halay_devices_ops(ctx)->unreach(&halay_devices_of(ctx)->host, d->device->number, &d->shares[r],
                                             d->segments[r]);
         d->segments[r] = NULL;
@@ -160,22 +177,40 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
 
     d->reaches_all = 1;
     d->room = d->exchange_max = SIZE_MAX;
-    for (int r = 0; r < ctx->size && d->reaches_all; r++) {
+    for (int r = 0; r < d->hosts.locals && d->reaches_all; r++) {
         const struct halay_device_share *share = &d->shares[r];
         d->reaches_all = share->is_there != 0;
         if (d->reaches_all && (share->bytes - FLAGS_BYTES) / 2 < d->room)
             d->room = (size_t)(share->bytes - FLAGS_BYTES) / 2;
         if (share->exchange_max < d->exchange_max)
             d->exchange_max = (size_t)share->exchange_max;
-        if (d->reaches_all && r == ctx->rank)
+        if (d->reaches_all && r == d->hosts.local)
             d->segments[r] = d->segment;
         else if (d->reaches_all)
             d->reaches_all = halay_devices_ops(ctx)->reach(&halay_devices_of(ctx)->host, d->device->number, share,
                                                            &d->segments[r]) == HALAY_OK;
     }
+    d->step = HALAY_DIRECT_AGREE_HOSTS;
+    number_next(b);
+    return halay_group_allgather_start(halay_hosts_near(ctx), &d->reaches_all, d->all_reach, 1, HALAY_U8, &d->coll);
+}
+
+/* Finds the lowest rank of all hosts that refuses, and the room of all of them. */
+static enum halay_status start_agreeing_hosts(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    d->agreed[0] = INT64_MAX;
+    d->agreed[1] = (int64_t)d->room;
+    for (int r = d->hosts.locals - 1; r >= 0; r--)
+        if (!d->all_reach[r])
+            d->agreed[0] = 2 * (int64_t)halay_group_world_rank(halay_hosts_near(ctx), r) + !d->shares[r].is_there;
     d->step = HALAY_DIRECT_CONCLUDE;
+    if (d->hosts.count == 1)
+        return HALAY_OK;
     halay_bucket_number_next(b);
-    return halay_group_allgather_start(b->set->group, &d->reaches_all, d->all_reach, 1, HALAY_U8, &d->coll);
+    return halay_group_allreduce_start(b->set->group, d->agreed, d->agreed, 2, HALAY_I64, HALAY_MIN, &d->coll);
 }
 
 /* Returns nonzero if each rank has a device of its own; the same on all ranks. */
@@ -197,21 +232,20 @@ static int has_own_devices(const struct halay_direct *d, int ranks)
 static void conclude_agreement(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
-    int refuses = -1;
+    int is_refused = d->agreed[0] != INT64_MAX;
 
-    for (int r = 0; r < ctx->size; r++)
-        refuses = d->all_reach[r] || refuses >= 0 ? refuses : r;
-    if (!has_own_devices(d, ctx->size))
+    d->room = (size_t)d->agreed[1];
+    if (d->hosts.count > 1 || !has_own_devices(d, ctx->size))
         d->exchange_max = 0;
-    set_state(d, refuses < 0 ? HALAY_DIRECT_OPEN : HALAY_DIRECT_REFUSED);
-    if (refuses < 0) {
+    set_state(d, is_refused ? HALAY_DIRECT_REFUSED : HALAY_DIRECT_OPEN);
+    if (!is_refused) {
         halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", 2 * d->room);
         return;
     }
     unreach_all(ctx);
     if (ctx->rank == 0)
-        halay_info(ctx->log, "all-reduces of device data use host memory: rank %d %s", refuses,
-                   d->shares[refuses].is_there ? "cannot access the segments of all ranks" : "has no segment");
+        halay_info(ctx->log, "all-reduces of device data use host memory: rank %d %s", (int)(d->agreed[0] / 2),
+                   d->agreed[0] % 2 ? "has no segment" : "cannot access the segments of all ranks of its host");
 }
 
 /* ---- through the host ---- */
@@ -282,7 +316,7 @@ static enum halay_status begin_bucket(struct halay_bucket *b)
     d->windows = (d->total + window_of(b) - 1) / window_of(b);
     if (halay_list_reserve(&d->pieces, b->tensor_count, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK)
         return HALAY_ERR_NO_MEMORY;
-    d->is_one_shot = takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
+    d->is_one_shot = d->hosts.count == 1 && takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
     d->is_exchange = d->exchange_max && d->windows == 1 && b->tensor_count <= HALAY_DEVICE_PIECES &&
                      d->total * halay_dtype_size(b->dtype) <= d->exchange_max;
     for (size_t i = 0; i < b->count; i++)
@@ -318,6 +352,40 @@ static void cut_pieces(const struct halay_bucket *b, size_t base, size_t first, 
 
 enum work { PACK, REDUCE, UNPACK, EXCHANGE };
 
+/* A part of a bucket: elements. */
+struct part {
+    size_t base, first, last; /* where its window begins; the part, counted from the bucket's beginning */
+};
+
+/* Returns a window of the bucket, or this rank's share of it. */
+static struct part part_of(const struct halay_bucket *b, size_t window, int is_share)
+{
+    const struct halay_direct *d = direct_of(b);
+    size_t base = window * window_of(b), last = base + window_of(b);
+
+    last = last < d->total ? last : d->total;
+    if (!is_share)
+        return (struct part){ base, base, last };
+    size_t ranks = (size_t)d->hosts.locals, share = halay_round_up((last - base + ranks - 1) / ranks, align_of(b));
+    size_t first = base + (size_t)d->hosts.local * share;
+    first = first < last ? first : last;
+    return (struct part){ base, first, first + share < last ? first + share : last };
+}
+
+/* Returns the half of a rank's segment through which a window passes. */
+static char *half_of(const struct halay_direct *d, size_t window, int rank)
+{
+    return (char *)d->segments[rank] + (d->passed + window) % 2 * d->room;
+}
+
+/* Returns where an element of a part is in this rank's segment. */
+static char *own_place(const struct halay_bucket *b, size_t window, size_t at)
+{
+    const struct halay_direct *d = direct_of(b);
+
+    return half_of(d, window, d->hosts.local) + at * halay_dtype_size(b->dtype);
+}
+
 /* Gives the device a window's work. */
 static enum halay_status launch_work(struct halay_bucket *b, enum work kind, size_t window, void *stream)
 {
@@ -325,33 +393,65 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
-    size_t size = (size_t)b->set->size, base = window * window_of(b), last = base + window_of(b), first = base;
+    int is_share = kind == REDUCE && !d->is_one_shot, is_of_hosts = is_share && d->hosts.count > 1;
+    struct part part = part_of(b, window, is_share);
     void *halves[HALAY_DEVICE_RANKS], *flags[HALAY_DEVICE_RANKS];
     enum halay_status (*const calls[])(const struct halay_device_host *, int, const struct halay_device_work *,
                                        void *) = { ops->pack, ops->reduce, ops->unpack, ops->exchange };
 
-    last = last < d->total ? last : d->total;
-    if (kind == REDUCE && !d->is_one_shot) {
-        size_t share = halay_round_up((last - base + size - 1) / size, align_of(b));
-        first = base + (size_t)b->set->rank * share;
-        last = first + share < last ? first + share : last;
-    }
-    for (size_t r = 0; r < size; r++) {
-        halves[r] = (char *)d->segments[r] + (d->passed + window) % 2 * d->room;
+    for (int r = 0; r < d->hosts.locals; r++) {
+        halves[r] = half_of(d, window, r);
         flags[r] = (char *)d->segments[r] + d->shares[r].bytes - FLAGS_BYTES;
     }
-    cut_pieces(b, base, first, last);
+    cut_pieces(b, part.base, part.first, part.last);
+    for (size_t i = 0; i < d->piece_count && is_of_hosts; i++) /* the hosts' sums are still to come */
+        d->pieces[i].out = own_place(b, window, d->pieces[i].at);
     struct halay_device_work work = { .dtype = b->dtype,
                                       .pieces = d->pieces,
                                       .piece_count = d->piece_count,
                                       .segments = halves,
-                                      .ranks = b->set->size,
-                                      .rank = b->set->rank,
+                                      .ranks = d->hosts.locals,
+                                      .rank = d->hosts.local,
                                       .flags = flags,
                                       .turn = d->exchanges,
                                       .failed = (const uint32_t *)d->failed,
-                                      .is_shared = !d->is_one_shot && kind != EXCHANGE };
+                                      .is_shared = !d->is_one_shot && kind != EXCHANGE && !is_of_hosts };
     return calls[kind](host, d->device->number, &work, stream);
+}
+
+/* Starts to sum this rank's share of a window over the hosts. */
+static enum halay_status start_hosts(struct halay_bucket *b, size_t window)
+{
+    struct part part = part_of(b, window, 1);
+
+    return halay_hosts_start(b->set->ctx, own_place(b, window, part.first - part.base), part.last - part.first,
+                             b->dtype);
+}
+
+/* Stores this rank's share of a window, which is in its segment, into those of the host's other ranks. */
+static enum halay_status push_share(struct halay_bucket *b, size_t window)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    struct part part = part_of(b, window, 1);
+    struct halay_device_piece piece = { .in = own_place(b, window, part.first - part.base),
+                                        .at = part.first - part.base,
+                                        .count = part.last - part.first };
+    void *halves[HALAY_DEVICE_RANKS];
+    enum halay_status status = HALAY_OK;
+
+    for (int r = 0; r < d->hosts.locals; r++)
+        halves[r] = half_of(d, window, r);
+    for (int k = 1; k < d->hosts.locals && piece.count && status == HALAY_OK; k++) {
+        struct halay_device_work work = { .dtype = b->dtype,
+                                          .pieces = &piece,
+                                          .piece_count = 1,
+                                          .segments = halves,
+                                          .ranks = d->hosts.locals,
+                                          .rank = (d->hosts.local + k) % d->hosts.locals };
+        status = halay_devices_ops(ctx)->pack(&halay_devices_of(ctx)->host, d->device->number, &work, d->stream);
+    }
+    return status;
 }
 
 /* Lets the sums' stream, and so its event, follow the copies that were launched beside them. */
@@ -389,30 +489,63 @@ static enum halay_status launch_exchange(struct halay_bucket *b)
     return end_turn(b->set->ctx, 1, launch_work(b, EXCHANGE, 0, direct_of(b)->stream));
 }
 
-static enum halay_status launch_turn(struct halay_bucket *b)
+/* Returns nonzero if a turn has copies beside its sums. */
+static int has_copies_beside(const struct halay_direct *d, size_t turn)
+{
+    return turn && turn <= d->windows && (turn < d->windows || (!d->is_one_shot && turn > 1));
+}
+
+/* Ends what was launched in the present turn. */
+static enum halay_status close_turn(struct halay_bucket *b, enum halay_status status)
 {
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     size_t turn = d->turn++, last = d->windows + (d->is_one_shot ? 0 : 1);
+
+    d->step = HALAY_DIRECT_TURN;
+    if (has_copies_beside(d, turn)) {
+        enum halay_status joined = join_copies(ctx);
+        d->is_lost |= joined != HALAY_OK;
+        status = status == HALAY_OK ? joined : status;
+    }
+    return end_turn(ctx, turn == last, status);
+}
+
+static enum halay_status launch_turn(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    size_t turn = d->turn;
     int packs = turn < d->windows, sums = turn && turn <= d->windows, unpacks = !d->is_one_shot && turn > 1;
-    int is_beside = sums && (packs || unpacks);
-    void *copies = is_beside ? d->copies : d->stream;
+    void *copies = has_copies_beside(d, turn) ? d->copies : d->stream;
     enum halay_status status = HALAY_OK;
 
     if (d->is_exchange)
         return launch_exchange(b);
     if (sums)
         status = launch_work(b, REDUCE, turn - 1, d->stream);
+    if (sums && d->hosts.count > 1 && status == HALAY_OK)
+        status = start_hosts(b, turn - 1);
     if (unpacks && status == HALAY_OK)
         status = launch_work(b, UNPACK, turn - 2, copies);
     if (packs && status == HALAY_OK)
         status = launch_work(b, PACK, turn, copies);
-    if (is_beside) {
-        enum halay_status joined = join_copies(ctx);
-        d->is_lost |= joined != HALAY_OK;
-        status = status == HALAY_OK ? joined : status;
+    if (sums && d->hosts.count > 1 && status == HALAY_OK) {
+        d->step = HALAY_DIRECT_WIRE;
+        return HALAY_OK;
     }
-    return end_turn(ctx, turn == last, status);
+    return close_turn(b, status);
+}
+
+/* Continues a turn once its share has been summed over the hosts. */
+static enum halay_status progress_wire(struct halay_bucket *b)
+{
+    enum halay_status status = halay_hosts_progress(b->set->ctx);
+
+    if (status == HALAY_IN_PROGRESS)
+        return status;
+    if (status == HALAY_OK)
+        status = push_share(b, direct_of(b)->turn - 1);
+    return close_turn(b, status);
 }
 
 /* ---- a bucket ---- */
@@ -428,12 +561,13 @@ static enum halay_status await_ranks(struct halay_bucket *b)
         status = halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, d->device->number, &d->done);
         if (status == HALAY_OK) {
             d->is_launched = 0;
-            halay_bucket_number_next(b);
-            status = halay_group_barrier_start(b->set->group, &d->coll);
+            number_next(b);
+            status = halay_hosts_report(ctx, halay_hosts_near(ctx),
+                                        halay_group_barrier_start(halay_hosts_near(ctx), &d->coll));
         }
     }
     if (status == HALAY_OK && d->coll) {
-        status = halay_coll_progress(d->coll);
+        status = halay_hosts_report(ctx, halay_hosts_near(ctx), halay_coll_progress(d->coll));
         if (status == HALAY_OK) {
             halay_coll_end(d->coll);
             d->coll = NULL;
@@ -442,18 +576,34 @@ static enum halay_status await_ranks(struct halay_bucket *b)
     return status;
 }
 
+/* Makes the groups of several hosts. */
+static enum halay_status make_groups(struct halay_bucket *b)
+{
+    enum halay_status status = halay_hosts_make(b->set->ctx);
+
+    if (status == HALAY_OK)
+        direct_of(b)->step = HALAY_DIRECT_SHARE;
+    return status;
+}
+
 static enum halay_status start_step(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
 
     switch (d->step) {
+    case HALAY_DIRECT_MAKE:
+        return make_groups(b);
     case HALAY_DIRECT_SHARE:
         return start_sharing(b);
     case HALAY_DIRECT_AGREE:
         return start_agreeing(b);
+    case HALAY_DIRECT_AGREE_HOSTS:
+        return start_agreeing_hosts(b);
     case HALAY_DIRECT_CONCLUDE:
         conclude_agreement(b->set->ctx);
         return is_open(d) ? begin_bucket(b) : stage_all(b);
+    case HALAY_DIRECT_WIRE:
+        return progress_wire(b);
     default:
         return launch_turn(b);
     }
@@ -487,7 +637,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     if (status != HALAY_OK || !b->tensor_count)
         return status;
     d->bucket = b;
-    d->step = HALAY_DIRECT_SHARE;
+    d->step = HALAY_DIRECT_MAKE;
     if (b->has_parts || state == HALAY_DIRECT_REFUSED) {
         status = stage_all(b);
     } else if (state == HALAY_DIRECT_OPEN) {
@@ -512,6 +662,9 @@ void halay_direct_drop(struct halay_bucket *b)
     if (d->coll)
         halay_coll_end(d->coll);
     d->coll = NULL;
+    halay_hosts_drop(b->set->ctx);
+    if (d->step == HALAY_DIRECT_WIRE)
+        (void)close_turn(b, HALAY_OK);
     d->bucket = NULL;
 }
 
@@ -558,6 +711,20 @@ static int await_launched(struct halay_context *ctx)
                                                                     halay_deadline_us(CLOSE_MS)) != HALAY_IN_PROGRESS);
 }
 
+/* Closes the others' segments, and has them close this rank's. */
+static void unshare_all(struct halay_context *ctx, int is_agreed)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    if (!await_launched(ctx)) { /* it may still access all segments: they stay mapped, and no rank frees one */
+        memset(d->segments, 0, sizeof d->segments);
+        d->is_lent = 1;
+        return;
+    }
+    unreach_all(ctx);
+    d->is_lent |= !is_agreed || await_closing(ctx) != HALAY_OK; /* without agreement some ranks may have no barrier */
+}
+
 void halay_direct_close(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
@@ -566,15 +733,9 @@ void halay_direct_close(struct halay_context *ctx)
 
     d->is_shared = 0;
     set_state(d, HALAY_DIRECT_REFUSED);
-    if (!was_shared)
-        return;
-    if (!await_launched(ctx)) { /* it may still access all segments: they stay mapped, and no rank frees one */
-        memset(d->segments, 0, sizeof d->segments);
-        d->is_lent = 1;
-        return;
-    }
-    unreach_all(ctx);
-    d->is_lent |= !is_agreed || await_closing(ctx) != HALAY_OK; /* without agreement some ranks may have no barrier */
+    if (was_shared)
+        unshare_all(ctx, is_agreed);
+    halay_hosts_close(ctx);
 }
 
 void halay_direct_free(struct halay_context *ctx)
@@ -593,6 +754,7 @@ void halay_direct_free(struct halay_context *ctx)
         ops->event_destroy(host, d->device->number, d->copied.event);
     if (d->segment && !d->is_lent)
         ops->free(host, d->device->number, d->segment);
+    halay_hosts_free(ctx);
     free(d->pieces);
     d->stream = d->copies = d->done.event = d->copied.event = d->segment = NULL;
     d->pieces = NULL;

@@ -6,7 +6,7 @@
 #ifndef HALAY_DIRECT_H
 #define HALAY_DIRECT_H
 
-#include "fusion/paths/device/device_state.h"
+#include "fusion/paths/device/hosts.h"
 #include "fusion/run/bucket.h"
 
 /* Determines whether the ranks of this world may reduce on their devices. Called before the driver starts. */
@@ -28,7 +28,8 @@ static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 {
     const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE);
+    return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE || d->step == HALAY_DIRECT_MAKE ||
+                         (d->step == HALAY_DIRECT_WIRE && halay_hosts_is_copying(&d->hosts)));
 }
 /* Returns nonzero if the next bucket of this set must wait. */
 int halay_direct_is_busy(const struct halay_process_set *set);

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduces by the devices of several hosts (fusion/paths/device/hosts.h): each host's reduce among themselves, and
+ * of p ranks of a host each copies a p-th of the data to the host's memory. The bytes are counted, and the sums are
+ * those of a plain loop. Ranks are threads over the fake transport, on nodes, or processes.
+ *
+ * usage: test_devices_hosts [[--spawn N] sums|die]    as test_devices_direct; HALAY_NODE has the host of a process
+ */
+#include "collectives/group/world.h"
+#include "tests/cuda/cases.h"
+#include "tests/fusion/random.h"
+#include "tests/spawn.h"
+#include <signal.h>
+
+enum { SEGMENT = 144 << 10, COUNT_MOST = 40000, ROUNDS = 3, TENSORS = 3, EXACT = 4 };
+
+static uint64_t seed_of_run(void)
+{
+    const char *seed = getenv("EMU_SEED");
+
+    return seed ? strtoull(seed, NULL, 10) : 1;
+}
+
+static int value_of(int rank, size_t i)
+{
+    return (int)((size_t)rank * 5 + i * 3) % 9 - 2;
+}
+
+/* ---- layouts ---- */
+
+struct layout {
+    int ranks, hosts;
+    int node[RANKS_MAX]; /* of each rank */
+};
+
+static const struct layout layouts[] = {
+    { 4, 2, { 0, 0, 1, 1 } }, { 4, 2, { 0, 1, 1, 0 } }, /* the ranks of a host do not follow each other */
+    { 2, 2, { 0, 1 } },       { 6, 2, { 0, 0, 0, 1, 1, 1 } }, { 6, 3, { 0, 0, 1, 1, 2, 2 } },
+    { 3, 2, { 0, 0, 1 } }, /* all data are copied to the hosts */
+};
+
+static const struct layout *layout; /* set before the ranks start */
+
+static void set_nodes(struct halay_fake_hub *hub)
+{
+    REQUIRE(halay_fake_hub_set_nodes(hub, layout->node) == HALAY_OK);
+}
+
+static void set_segment(struct halay_config *config, void *arg)
+{
+    (void)arg;
+    config->device_segment = SEGMENT;
+}
+
+static void run(const struct layout *on, const char *expected, void (*body)(struct rank_run *run), void *arg)
+{
+    layout = on;
+    ranks_run(on->ranks, 0,
+              &(struct rank_run){ .body = body, .arg = arg, .expected = expected, .configure = set_segment }, set_nodes,
+              NULL);
+}
+
+/* ---- sums ---- */
+
+struct round {
+    enum halay_dtype dtype;
+    enum halay_reduction reduction;
+    double prescale, postscale;
+    int tensors;
+};
+
+struct tensor {
+    char name[16];
+    size_t count;
+    struct area in, out;
+    struct halay_request *request;
+};
+
+static void tensor_open(struct user *u, const struct round *round, struct random *shared, int number, struct tensor *t)
+{
+    size_t element = halay_dtype_size(round->dtype);
+
+    snprintf(t->name, sizeof t->name, "t%d", number);
+    t->count = random_below(shared, random_below(shared, 3) ? COUNT_MOST : 40);
+    t->in = area_get(u, DEVICE, t->count * element);
+    t->out = random_below(shared, 2) ? t->in : area_get(u, DEVICE, t->count * element);
+    area_fill(u, &t->in, round->dtype, t->count, value_of, u->rank + number);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = t->name,
+                                      .dtype = round->dtype,
+                                      .reduction = round->reduction,
+                                      .prescale = round->prescale,
+                                      .postscale = round->postscale,
+                                      .dimensions = 1,
+                                      .shape = { t->count },
+                                      .in = t->in.data,
+                                      .out = t->out.data,
+                                      .memory = HALAY_MEMORY_DEVICES };
+    user_follow(u, number % 2 ? STREAM : EVENT, &info);
+    t->request = submit(u, &info);
+}
+
+/* All numbers are exact, whichever order they are added in: small integers times a power of two. */
+static void tensor_close(struct user *u, const struct round *round, int number, struct tensor *t)
+{
+    double divisor = round->reduction == HALAY_AVERAGE ? u->size : 1;
+    double *want = malloc((t->count + 1) * sizeof *want);
+
+    REQUIRE(want);
+    CHECK(halay_wait_stream(t->request, WAIT_MS, u->stream) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(t->request);
+    for (size_t i = 0; i < t->count; i++) {
+        want[i] = 0;
+        for (int r = 0; r < u->size; r++)
+            want[i] += round->prescale * value_of(r + number, i);
+        want[i] *= round->postscale / divisor;
+    }
+    area_compare(u, &t->out, round->dtype, want, t->count, 1, t->name);
+    if (t->out.data != t->in.data)
+        area_put(u, &t->out);
+    area_put(u, &t->in);
+    free(want);
+}
+
+static void run_round(struct user *u, struct random *shared)
+{
+    static const enum halay_dtype dtypes[] = { HALAY_F32, HALAY_F16, HALAY_BF16 };
+    static const double scales[] = { 1, 1, 0.5, 2 };
+    int divides = u->size == 2 || u->size == EXACT;
+    struct round round = { .dtype = dtypes[random_below(shared, 3)],
+                           .reduction = random_below(shared, 2) && divides ? HALAY_AVERAGE : HALAY_SUM,
+                           .prescale = scales[random_below(shared, 4)],
+                           .postscale = scales[random_below(shared, 4)],
+                           .tensors = 1 + (int)random_below(shared, TENSORS) };
+    struct tensor tensors[TENSORS];
+
+    for (int i = 0; i < round.tensors; i++)
+        tensor_open(u, &round, shared, i, &tensors[i]);
+    for (int i = 0; i < round.tensors; i++)
+        tensor_close(u, &round, i, &tensors[i]);
+}
+
+static void sums_of(struct user *u)
+{
+    struct random shared = { seed_of_run() * 31 + (uint64_t)u->size };
+
+    for (int i = 0; i < ROUNDS; i++)
+        run_round(u, &shared);
+}
+
+static void body_sums(struct rank_run *run)
+{
+    struct user u = { .ctx = run->ctx };
+
+    user_open(&u);
+    sums_of(&u);
+    user_close(&u);
+}
+
+static void sums(void)
+{
+    const char *order = getenv("EMU_ORDER");
+    size_t number = seed_of_run() * 3 + (size_t)(order ? atoi(order) : 0);
+
+    run(&layouts[number % (sizeof layouts / sizeof *layouts)], NULL, body_sums, NULL);
+}
+
+/* ---- bytes ---- */
+
+enum { COUNTED = 40000 }; /* elements: three windows, the first two of two chunks */
+
+static void sum_counted(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, COUNTED * 4);
+    struct halay_tensor_info info = describe("counted", a.data, 1);
+    double *want = malloc(COUNTED * sizeof *want);
+
+    REQUIRE(want);
+    area_fill(u, &a, HALAY_F32, COUNTED, value_of, u->rank);
+    info.shape[0] = COUNTED;
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = u->stream;
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    for (size_t i = 0; i < COUNTED; i++) {
+        want[i] = 0;
+        for (int r = 0; r < u->size; r++)
+            want[i] += value_of(r, i);
+    }
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK); /* nothing is counted that the comparison copies */
+    if (u->rank == 0 && emu_calls && !getenv("EMU_PEERS")) {
+        size_t bytes = emu_calls("bytes_from_devices"), each = layout->hosts * (size_t)COUNTED * 4;
+        CHECK(bytes == each, "%zu bytes came from devices, not %zu", bytes, each);
+    }
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    area_compare(u, &a, HALAY_F32, want, COUNTED, 0, "counted");
+    area_put(u, &a);
+    free(want);
+}
+
+static void body_counted(struct rank_run *run)
+{
+    struct user u = { .ctx = run->ctx };
+
+    user_open(&u);
+    sum_counted(&u);
+    user_close(&u);
+}
+
+/* Each host's data leave it once: a rank copies its share. */
+static void counted(void)
+{
+    run(&layouts[0], NULL, body_counted, NULL);
+}
+
+/* ---- a rank fails ---- */
+
+/* Sums again and again. In the second sum `fail` is called, at a moment of its own. */
+static enum halay_status sum_until_end(struct user *u, void (*fail)(struct user *u, void *arg), void *arg)
+{
+    struct area a = area_get(u, DEVICE, COUNTED * 4);
+    struct random own = { seed_of_run() + (uint64_t)u->rank };
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < 50 && status == HALAY_OK; i++) {
+        struct halay_request *request = NULL;
+        struct halay_tensor_info info = describe("x", a.data, 1);
+        area_fill(u, &a, HALAY_F32, COUNTED, value_of, u->rank);
+        info.shape[0] = COUNTED;
+        info.memory = HALAY_MEMORY_DEVICES;
+        info.after_stream = u->stream;
+        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        if (i == 1) {
+            usleep((useconds_t)random_below(&own, 3000));
+            fail(u, arg);
+        }
+        if (status == HALAY_OK)
+            status = halay_wait(request, WAIT_MS);
+        halay_request_free(request);
+    }
+    GOOD(cudaMemsetAsync(a.data, 0, a.bytes, u->stream)); /* nothing of the engine's touches it any more */
+    return status;
+}
+
+static void abort_job(struct user *u, void *arg)
+{
+    (void)arg;
+    if (u->rank == 0)
+        CHECK(halay_abort(u->ctx, "enough") == HALAY_OK);
+}
+
+static void kill_other(struct user *u, void *hub)
+{
+    if (u->rank == 0)
+        halay_fake_hub_kill(hub, 1);
+}
+
+static void kill_self(struct user *u, void *arg)
+{
+    (void)arg;
+    if (u->rank == 1)
+        raise(SIGKILL);
+}
+
+static void check_lost(const struct user *u, enum halay_status status)
+{
+    CHECK(u->rank == 1 || (status == HALAY_ERR_PEER && strstr(halay_error_text(), "rank 1")), "%s: '%s'",
+          halay_status_string(status), halay_error_text());
+}
+
+static void body_ends(struct rank_run *run)
+{
+    struct user u = { .ctx = run->ctx };
+    int is_killed = *(int *)run->arg;
+
+    user_open(&u);
+    enum halay_status status = sum_until_end(&u, is_killed ? kill_other : abort_job, run->hub);
+    if (is_killed)
+        check_lost(&u, status);
+    else
+        CHECK(status == (u.rank ? HALAY_ERR_PEER : HALAY_ERR_CANCELED), "%s", halay_error_text());
+    user_close(&u);
+}
+
+static void ends(int is_killed)
+{
+    run(&layouts[seed_of_run() % 2], "", body_ends, &is_killed);
+}
+
+static void given_up(void)
+{
+    ends(0);
+}
+
+static void killed(void)
+{
+    ends(1);
+}
+
+/* ---- process sets ---- */
+
+/* A set is made while the first bucket makes the groups of hosts. */
+static void body_sets(struct rank_run *run)
+{
+    static const int ranks[] = { 0, 2, 3 };
+    struct user user = { .ctx = run->ctx }, *u = &user;
+    struct halay_process_set *set = NULL;
+    struct halay_request *request;
+
+    user_open(u);
+    struct area a = area_get(u, DEVICE, N * 4);
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    struct halay_tensor_info info = describe("x", a.data, 1);
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = u->stream;
+    if (u->rank != 1)
+        REQUIRE(halay_process_set_create(u->ctx, ranks, 3, &set) == HALAY_OK);
+    request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    compare_sum(u, &a);
+    area_put(u, &a);
+    user_close(u);
+}
+
+static void sets(void)
+{
+    run(&layouts[0], NULL, body_sets, NULL);
+}
+
+/* ---- ranks that are processes ---- */
+
+/* Two ranks a host. */
+static int run_rank(const char *what)
+{
+    int dies = !strcmp(what, "die");
+    struct halay_options options = { .struct_size = sizeof options, .log = dies ? drop_line : NULL };
+    struct user u = { 0 };
+
+    spawn_set("HALAY_NODE", atoi(getenv("HALAY_RANK")) / 2);
+    REQUIRE(halay_init(&options, &u.ctx) == HALAY_OK);
+    user_open(&u);
+    if (dies)
+        check_lost(&u, sum_until_end(&u, kill_self, NULL));
+    else
+        sums_of(&u);
+    user_close(&u);
+    halay_fini(u.ctx);
+    return test_end();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2)
+        return run_rank(argv[1]);
+    if (argc == 4)
+        return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
+    apart("sums", sums);
+    apart("counted", counted);
+    apart("given up", given_up);
+    apart("killed", killed);
+    apart("sets", sets);
+    return test_end();
+}
