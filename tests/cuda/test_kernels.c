@@ -135,6 +135,8 @@ static const struct {
     { "rows_put(", { 384, 99, 32 } }, /* a tile of 1,024 keys is sorted, and rows lie where their codes are */
     { "sparse_put(", { 384, 99, 32 } },
     { "sparse_add(", { 0 } },
+    { "attention", { 1024, 257, 20 } }, /* as many products as it takes, by all threads of a block */
+    { "lstm", { 1024, 192, 16 } },
     { "sparse_squares(", { 128, 0, 16 } }, /* one block: few rows are touched */
 };
 static int is_wide;
@@ -505,7 +507,11 @@ static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
             if (t < ((const size_t *)padding->near)[b])
                 memset((float *)d_out->near + (t * B + b) * H, 0, H * sizeof(float));
     cuda->to_device(there, d_out->near, d_out->bytes, d_out->far);
+    const size_t copies = emu_calls ? emu_calls("cudaMemcpyAsync") : 0;
     BOTH(k->lstm_backward(q, STEPS(some, S - some), BACK(some, 0)); k->lstm_backward(q, STEPS(0, some), BACK(0, 1)));
+    if (emu_calls) /* none a step */
+        CHECK(emu_calls("cudaMemcpyAsync") - copies <= some % 2 + (S - some) % 2, "%zu copies",
+              emu_calls("cudaMemcpyAsync") - copies);
 #undef STEPS
 #undef BACK
     same("lstm_backward: gates", gates, 10 * tolerance);
@@ -514,26 +520,31 @@ static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
     clean();
 }
 
-/* U in f32 split over blocks, then in bf16 in each of them: as many blocks as there are multiprocessors, and more. */
-static void check_all_lstm(void)
+static void check_bf16_lstm(size_t S, size_t B, size_t H, int pads)
 {
     const struct queue_needs bf16 = { .bf16 = 1 };
     struct queue *near_f32 = here, *far_f32 = there;
 
-    check_lstm(4, 3, 5, 0, 1e-4);
-    check_lstm(3, 2, 6, 1, 1e-4);
-    check_lstm(2, 70, 3, 1, 1e-4); /* a launch for each step */
-    check_lstm(3, 9, 12, 1, 1e-4); /* by four */
-    check_lstm(3, 33, 8, 0, 1e-4);
-    check_lstm(3, 257, 1, 1, 1e-4);
     REQUIRE(cpu->open(&bf16, &here) == HALAY_OK && cuda->open(&bf16, &there) == HALAY_OK);
-    check_lstm(3, 3, 5, 1, 1e-2);
-    check_lstm(3, 9, 18, 0, 1e-2);
-    check_lstm(2, 35, 6, 1, 1e-2); /* two groups a block */
+    check_lstm(S, B, H, pads, 1e-2);
     cpu->close(here);
     cuda->close(there);
     here = near_f32;
     there = far_f32;
+}
+
+/* U in f32 split over blocks, then in bf16 in each of them: as many blocks as there are multiprocessors, and more. */
+static void check_all_lstm(void)
+{
+    check_lstm(4, 3, 5, 0, 1e-4);
+    check_lstm(3, 2, 6, 1, 1e-4);
+    check_lstm(4, 70, 3, 1, 1e-4); /* a launch for each step */
+    check_lstm(3, 9, 12, 1, 1e-4); /* by four */
+    check_lstm(3, 33, 8, 0, 1e-4);
+    check_lstm(3, 257, 1, 1, 1e-4);
+    check_bf16_lstm(3, 3, 5, 1);
+    check_bf16_lstm(3, 9, 18, 0);
+    check_bf16_lstm(2, 35, 6, 1); /* two groups a block */
 }
 
 struct attention_sizes {
@@ -779,6 +790,9 @@ static void check_wide(void)
     check_outputs(8, 128, 3, 1);
     check_sparse(512, 4096, 8);
     check_sparse_codes(2100, 5);
+    check_attention(&(struct attention_sizes){ 2, 67, 35, 2, 32, 0, 0, 0 });
+    check_lstm(2, 20, 32, 0, 1e-4);
+    check_bf16_lstm(2, 40, 32, 0);
 }
 
 /* Sizes that are no multiples of anything. */
