@@ -61,6 +61,14 @@ check "on the device, in granules" train gpu "$tft"
 same gpu cpu
 check "two ranks on one device" train two "$halayrun" -np 2 "$tft"
 check "one rank and two" cmp "$scratch/gpu/model.safetensors" "$scratch/two/model.safetensors"
+options="$options --elastic --checkpoint-every 1"
+# shellcheck disable=SC2016 # the shell of a rank expands it: one that was lost is not replaced
+train lone pause_at manifest-0000000001.json "$halayrun" --verbose -np 2 --min-np 1 --cooldown 60:60 \
+    sh -c '[ "$HALAY_ELASTIC" = 0 ] && exec "$0" "$@"' "$tft"
+kill -9 "$(pid_of 1)"
+go_on
+wait "$job" && pass || wrong "a rank that stays alone fails: $(tail -n 30 "$scratch/said")"
+same lone gpu
 options='--device cuda' calibrate=none
 EMU_DEVICES=2 check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
 same three cpu
