@@ -4,10 +4,10 @@
  *
  *   D (m, n) = op(A) (m, k) op(B) (k, n) + {0, 1} D [+ bias (m), added to each column]
  *
- * A and B both f32 (rounded first where the computation allows that, to bf16 or tf32, unless EMU_ROUNDS is 0) or both
- * bf16, D f32, sums in f32, batches by strides; an algorithm from the heuristic, for the same shapes; memory as aligned
- * as the preference said, 256 bytes unless it said less. Anything else is refused as a finding. The workspace is
- * written, so that two streams that share one are a race.
+ * A and B both f32 (rounded first where the computation allows that, to bf16 or tf32, unless EMU_ROUNDS is 0), or both
+ * bf16 and D f32 or bf16 with a bias of D's type; sums in f32, batches by strides; an algorithm from the heuristic,
+ * for the same shapes; memory as aligned as the preference said, 256 bytes unless it said less. Anything else is
+ * refused as a finding. The workspace is written, so that two streams that share one are a race.
  */
 #include "../include/cublasLt.h"
 #include "../include/cuda_bf16.h"
@@ -20,7 +20,7 @@ struct cublasLtContext {
 struct emu_matmul {
     int transposed[2] = {};
     int epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    const float *bias = nullptr;
+    const void *bias = nullptr;
     cublasComputeType_t computes = CUBLAS_COMPUTE_32F;
 };
 struct emu_layout {
@@ -60,8 +60,10 @@ static const char *fault_of(const emu_matmul &m, const emu_layout *const l[4])
     const emu_layout &a = *l[0], &b = *l[1], &d = *l[3];
     uint64_t k = m.transposed[0] ? a.rows : a.columns;
 
-    if (a.type != b.type || d.type != CUDA_R_32F || memcmp(l[2], l[3], sizeof d))
-        return "types are not f32 or bf16 for both factors and f32 for the sum, or C is not D";
+    if (a.type != b.type || (a.type == CUDA_R_32F && d.type != CUDA_R_32F) || memcmp(l[2], l[3], sizeof d))
+        return "types are not f32 or bf16 for both factors and f32 or theirs for the sum, or C is not D";
+    if (a.type != CUDA_R_32F && m.computes != CUBLAS_COMPUTE_32F)
+        return "factors of bf16 whose computation is not that of f32 sums";
     if ((m.transposed[0] ? a.columns : a.rows) != d.rows || (m.transposed[1] ? b.rows : b.columns) != d.columns ||
         (m.transposed[1] ? b.columns : b.rows) != k)
         return "shapes do not fit";
@@ -84,6 +86,14 @@ static float at(const void *matrix, const emu_layout &l, int32_t batch, uint64_t
     return l.type == CUDA_R_32F ? ((const float *)matrix)[i] : __bfloat162float(((const __nv_bfloat16 *)matrix)[i]);
 }
 
+static void put(void *matrix, const emu_layout &l, int64_t i, float value)
+{
+    if (l.type == CUDA_R_32F)
+        ((float *)matrix)[i] = value;
+    else
+        ((__nv_bfloat16 *)matrix)[i] = __float2bfloat16(value);
+}
+
 /* A factor as the computation takes it, which may round but need not; tf32 has 10 bits of fraction, to nearest with
  * ties away from zero. */
 static float rounded(float x, cublasComputeType_t computes)
@@ -95,9 +105,14 @@ static float rounded(float x, cublasComputeType_t computes)
     return __uint_as_float((__float_as_uint(x) + 0x1000u) & ~0x1fffu);
 }
 
+static size_t item_of(const emu_layout &l)
+{
+    return l.type == CUDA_R_32F ? 4 : 2;
+}
+
 static void check_matrix(accessor &by, const void *matrix, const emu_layout &l, int how, const char *what)
 {
-    size_t item = l.type == CUDA_R_32F ? 4 : 2;
+    size_t item = item_of(l);
 
     for (int32_t batch = 0; batch < l.batch; batch++)
         for (uint64_t column = 0; column < l.columns; column++)
@@ -109,7 +124,8 @@ struct product {
     emu_matmul m;
     emu_layout a, b, d;
     const void *A, *B;
-    float *D, beta;
+    void *D;
+    float beta;
     char *workspace;
     size_t workspace_bytes;
 };
@@ -123,7 +139,7 @@ static outcome multiply(const product &p, operation &o)
     check_matrix(by, p.A, p.a, READ, "factor A of a product");
     check_matrix(by, p.B, p.b, READ, "factor B of a product");
     if (p.m.bias)
-        check_range(by, p.m.bias, p.d.rows * 4, READ, "the bias of a product");
+        check_range(by, p.m.bias, p.d.rows * item_of(p.d), READ, "the bias of a product");
     check_matrix(by, p.D, p.d, WRITE, "a product");
     if (p.workspace_bytes) {
         check_range(by, p.workspace, p.workspace_bytes, WRITE, "the workspace of a product");
@@ -132,13 +148,15 @@ static outcome multiply(const product &p, operation &o)
     for (int32_t batch = 0; batch < p.d.batch; batch++)
         for (uint64_t n = 0; n < p.d.columns; n++)
             for (uint64_t m = 0; m < p.d.rows; m++) {
-                float &d = p.D[batch * p.d.stride + (int64_t)n * p.d.ld + (int64_t)m], sum = 0;
+                float sum = 0;
                 for (uint64_t k = 0; k < K; k++) {
                     float a = at(p.A, p.a, batch, m, k, p.m.transposed[0]);
                     float b = at(p.B, p.b, batch, k, n, p.m.transposed[1]);
                     sum += rounded(a, p.m.computes) * rounded(b, p.m.computes);
                 }
-                d = sum + (p.beta != 0 ? d : 0) + (p.m.bias ? p.m.bias[m] : 0);
+                sum += p.beta != 0 ? at(p.D, p.d, batch, m, n, 0) : 0;
+                sum += p.m.bias ? at(p.m.bias, p.d, 0, m, 0, 0) : 0;
+                put(p.D, p.d, batch * p.d.stride + (int64_t)n * p.d.ld + (int64_t)m, sum);
             }
     return DONE;
 }
@@ -300,10 +318,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     if (fault || most < 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < 4; i++) // halay's own rule: the fastest kernels load 16 bytes at once
-        if ((uint64_t)l[i]->ld * (l[i]->type == CUDA_R_32F ? 4 : 2) % setting().alignment == 0 &&
+        if ((uint64_t)l[i]->ld * item_of(*l[i]) % setting().alignment == 0 &&
             preference->alignment[i] < setting().alignment)
             found("cublas", "matrix %c of a product is aligned to %u bytes, not to %u", "ABCD"[i],
-                  preference->alignment[i], setting().alignment);
+                  preference -> alignment[i], setting().alignment);
     const uint64_t wanted = 4096; /* or what there may be */
     chosen what = { shapes_of(*desc, l), std::min(preference->workspace, wanted), {}, bias_alignment(*desc) };
     memcpy(what.alignment, preference->alignment, sizeof what.alignment);
@@ -343,10 +361,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
 {
     call call("cublasLtMatmul");
     const emu_layout *l[4] = { a_layout, b_layout, c_layout, d_layout };
-    product p = {
-        *desc,          *a_layout, *b_layout, *d_layout, a, b, (float *)d, *(const float *)beta, (char *)workspace,
-        workspace_bytes
-    };
+    product p = { *desc,          *a_layout, *b_layout, *d_layout, a, b, d, *(const float *)beta, (char *)workspace,
+                  workspace_bytes };
     const char *fault = fault_of(*desc, l);
     if (call.refused)
         return CUBLAS_STATUS_EXECUTION_FAILED;

@@ -66,6 +66,10 @@ inline void __stwb(uint4 *p, uint4 w)
 {
     *p = w;
 }
+inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return { x, y };
+}
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 {
     return { x, y, z, w };
@@ -250,18 +254,6 @@ inline float __fadd_rn(float x, float y)
 inline float __fmul_rn(float x, float y)
 {
     return x * y;
-}
-inline double __longlong_as_double(long long u)
-{
-    double f;
-    memcpy(&f, &u, 8);
-    return f;
-}
-inline long long __double_as_longlong(double f)
-{
-    long long u;
-    memcpy(&u, &f, 8);
-    return u;
 }
 inline float __uint_as_float(unsigned u)
 {
