@@ -19,7 +19,8 @@ struct queue {
     struct queue_needs needs;
     struct counted_launch *launches; /* owned */
     size_t count, capacity;
-    int failed; /* memory ran out */
+    const real *params; /* as `begin` had them */
+    int failed;         /* memory ran out */
 };
 
 static void note(struct queue *queue, struct counted_launch launch)
@@ -45,13 +46,27 @@ static void moves(struct queue *queue, const char *kernel, size_t times, double 
         note(queue, (struct counted_launch){ .kernel = kernel, .times = times, .bytes = REAL * reals });
 }
 
-/* A sum over rows: one slab, or slabs and then their sums. As in device.cuh. */
-static void sums(struct queue *queue, const char *kernel, size_t R, double reals, size_t W)
+/* One launch that moves n numbers of x and m of y. */
+static void between(struct queue *queue, const char *kernel, const real *x, double n, const real *y, double m)
+{
+    const double bytes = n * (double)tft_bytes_of(x) + m * (double)tft_bytes_of(y);
+
+    note(queue, (struct counted_launch){ .kernel = kernel, .times = 1, .bytes = bytes });
+}
+
+/* One launch that moves n numbers of x. */
+static void acts(struct queue *queue, const char *kernel, const real *x, double n)
+{
+    between(queue, kernel, x, n, NULL, 0);
+}
+
+/* A sum over rows, n numbers of x: one slab, or slabs and then their sums. As in device.cuh. */
+static void sums(struct queue *queue, const char *kernel, const real *x, size_t R, double n, size_t W)
 {
     enum { SLABS = 256, ALONE = 512, PARTIAL = 1 << 18 };
     const size_t slabs = PARTIAL / W < SLABS ? PARTIAL / W : SLABS;
 
-    moves(queue, kernel, 1, reals);
+    acts(queue, kernel, x, n);
     if (R > ALONE && slabs > 1)
         moves(queue, kernel, 1, (double)(slabs * W));
 }
@@ -114,6 +129,7 @@ static enum halay_status counted_open(const struct queue_needs *needs, struct qu
     if (!queue)
         return HALAY_ERR_NO_MEMORY;
     queue->head.kernels = tft_kernels_counted();
+    queue->head.narrow = needs->bf16;
     queue->needs = *needs;
     *out = queue;
     return HALAY_OK;
@@ -126,8 +142,14 @@ static void counted_close(struct queue *queue)
     free(queue);
 }
 
+/* A narrow queue's copy of the parameters. */
 static void counted_begin(struct queue *queue, const real *params, const real *folded)
 {
+    const double n = (double)(queue->needs.params - queue->needs.inputs);
+
+    queue->params = params;
+    if (queue->head.narrow && n > 0)
+        note(queue, (struct counted_launch){ .kernel = "copy", .times = 1, .bytes = n * (REAL + TFT_NARROW_BYTES) });
 }
 
 static void counted_to_device(struct queue *queue, const void *host, size_t bytes, void *memory)
@@ -162,6 +184,8 @@ static size_t counted_attention_scratch(size_t B, size_t T, size_t N, size_t hea
 
 static enum tft_dtype dtype_of(const struct queue *queue, const struct product *p)
 {
+    if (tft_is_narrow(p->a.data) || tft_is_narrow(p->b.data) || tft_is_narrow(p->to.data))
+        return TFT_BF16;
     if (p->exact || p->M <= EXACT_ROWS || p->K <= EXACT_ROWS)
         return TFT_F32;
     if (queue->needs.bf16)
@@ -169,15 +193,30 @@ static enum tft_dtype dtype_of(const struct queue *queue, const struct product *
     return queue->needs.tf32 ? TFT_TF32 : TFT_F32;
 }
 
+/* What is neither narrow nor a parameter is rounded in front of a product with what is. */
+static void round_factor(struct queue *queue, const char *kernel, const real *x, double n)
+{
+    const struct queue_needs *needs = &queue->needs;
+
+    if (!tft_is_narrow(x) && !(x >= queue->params + needs->inputs && x < queue->params + needs->params))
+        note(queue, (struct counted_launch){ .kernel = kernel, .times = 1, .bytes = n * (REAL + TFT_NARROW_BYTES) });
+}
+
 static void multiply(struct queue *queue, const char *kernel, size_t times, const struct product *p)
 {
     double batch = p->batch ? (double)p->batch : 1, M = (double)p->M, N = (double)p->N, K = (double)p->K;
     double a = M * K * (p->step_a ? batch : 1), b = K * N * (p->step_b ? batch : 1);
+    const int is_narrow = tft_is_narrow(p->a.data) || tft_is_narrow(p->b.data) || tft_is_narrow(p->to.data);
+    const double to = M * N * batch * (p->to.add ? 2 : 1) * (double)tft_bytes_of(p->to.data);
 
+    if (is_narrow)
+        round_factor(queue, kernel, p->a.data, a);
+    if (is_narrow)
+        round_factor(queue, kernel, p->b.data, b);
     note(queue, (struct counted_launch){
                     .kernel = kernel,
                     .times = times,
-                    .bytes = REAL * (a + b + M * N * batch * (p->to.add ? 2 : 1)),
+                    .bytes = (is_narrow ? TFT_NARROW_BYTES : REAL) * (a + b) + to,
                     .flops = 2 * M * N * K * batch,
                     .dtype = dtype_of(queue, p),
                 });
@@ -192,15 +231,29 @@ static void count_product(struct queue *queue, const struct product *p)
 }
 
 /* Instructions: what nvcc makes of a counter of four draws for sm_90. */
-static void count_dropout(struct queue *queue, const struct masked_rows *rows, int copies)
+static void count_dropout(struct queue *queue, const struct masked_rows *rows, int copies, const real *u)
 {
-    const double each = 88, n = (double)(rows->R * rows->W);
+    const double each = 88, n = (double)(rows->R * rows->W), bytes = 2 * (double)tft_bytes_of(u);
 
-    if (!rows->dropout.threshold)
-        moves(queue, "dropout", copies, 2 * n);
-    else
+    if (rows->dropout.threshold)
         note(queue, (struct counted_launch){
-                        .kernel = "dropout", .times = 1, .bytes = REAL * 2.25 * n, .instructions = each * n });
+                        .kernel = "dropout", .times = 1, .bytes = (bytes + 1) * n, .instructions = each * n });
+    else if (copies)
+        acts(queue, "dropout", u, 2 * n);
+}
+
+static void count_dropout_backward(struct queue *queue, const struct dropout *dropout, size_t n, const real *d)
+{
+    const double bytes = 2 * (double)tft_bytes_of(d) + 1;
+
+    if (dropout->threshold)
+        note(queue, (struct counted_launch){ .kernel = "dropout_backward", .times = 1, .bytes = bytes * (double)n });
+}
+
+static void count_fill(struct queue *queue, size_t n, const real *y)
+{
+    if (n)
+        acts(queue, "fill", y, (double)n);
 }
 
 static void count_windows_take(struct queue *queue, const struct windows_run *run)
@@ -219,13 +272,13 @@ static void count_gate_norm(struct queue *queue, const struct gate_norm *g)
     const double n = (double)(g->norm.R * g->norm.W), z = g->z != NULL, sum = g->weights ? g->add ? 2 : 1 : 0;
 
     if (g->norm.W <= ROW_MOST) {
-        moves(queue, "gate_norm", 1, n * (4 + z + sum));
+        acts(queue, "gate_norm", g->v, n * (4 + z + sum));
         return;
     }
-    moves(queue, "gate_norm", 1, 4 * n);
-    moves(queue, "gate_norm", 1, n * (2 + z));
+    acts(queue, "gate_norm", g->v, 4 * n);
+    acts(queue, "gate_norm", g->v, n * (2 + z));
     if (g->weights)
-        moves(queue, "gate_norm", 1, n * (1 + sum));
+        acts(queue, "gate_norm", g->v, n * (1 + sum));
 }
 
 static void count_gate_norm_backward(struct queue *queue, const struct gate_norm_backward *b)
@@ -238,15 +291,15 @@ static void count_gate_norm_backward(struct queue *queue, const struct gate_norm
         size_t slabs = (R + WARPS - 1) / WARPS, most = PARTIAL / (SUMS * W);
 
         slabs = slabs < SLABS ? slabs : SLABS;
-        moves(queue, "gate_norm_backward", 1, 7 * n);
+        between(queue, "gate_norm_backward", b->v, 5 * n, b->d_v, 2 * n);
         moves(queue, "gate_norm_backward", 1, (double)((slabs < most ? slabs : most) * SUMS * W));
         return;
     }
     if (b->weights)
-        moves(queue, "gate_norm_backward", 1, 3 * n);
-    sums(queue, "gate_norm_backward", R, 2 * n, 2 * W);
-    moves(queue, "gate_norm_backward", 1, 3 * n);
-    sums(queue, "gate_norm_backward", R, 5 * n, 2 * W);
+        acts(queue, "gate_norm_backward", b->v, 3 * n);
+    sums(queue, "gate_norm_backward", b->v, R, 2 * n, 2 * W);
+    acts(queue, "gate_norm_backward", b->v, 3 * n);
+    sums(queue, "gate_norm_backward", b->v, R, 5 * n, 2 * W);
 }
 
 /* As in sparse.cu: keys are sorted in tiles, then pairs of runs are merged. */
@@ -260,31 +313,32 @@ static void count_sort(struct queue *queue, const char *kernel, size_t R)
 }
 
 /* Rows are added up in chunks; each one's first and last sum are rows again. */
-static void count_sums(struct queue *queue, const char *kernel, size_t R, size_t W)
+static void count_sums(struct queue *queue, const char *kernel, const real *x, size_t R, size_t W)
 {
     enum { CHUNK = 32 };
     size_t chunks;
 
     do {
         chunks = (R + CHUNK - 1) / CHUNK;
-        moves(queue, kernel, 1, (double)(R * W + 2 * chunks * W));
+        between(queue, kernel, x, (double)(R * W), NULL, (double)(2 * chunks * W));
+        x = NULL; /* the sums are reals */
         R = 2 * chunks;
     } while (chunks > 1);
 }
 
-static void count_rows_put(struct queue *queue, size_t R, size_t W)
+static void count_rows_put(struct queue *queue, const real *x, size_t R, size_t W)
 {
     count_sort(queue, "rows_put", R);
-    count_sums(queue, "rows_put", R, W);
+    count_sums(queue, "rows_put", x, R, W);
 }
 
-static void count_sparse_put(struct queue *queue, size_t R, size_t W)
+static void count_sparse_put(struct queue *queue, const real *x, size_t R, size_t W)
 {
     if (!R)
         return;
     count_sort(queue, "sparse_put", R);
     moves(queue, "sparse_put", 2, 2 * (double)R);
-    count_sums(queue, "sparse_put", R, W);
+    count_sums(queue, "sparse_put", x, R, W);
 }
 
 /* As lstm_alone.cu on this device: every block has all of U in bf16. */
@@ -312,14 +366,14 @@ static int steps_split(const struct lstm_run *run)
 /* One launch for all steps; each waits for the one before. */
 static int steps_together(struct queue *queue, const char *kernel, const struct lstm_run *run)
 {
-    double state = (double)(run->B * run->H), H = (double)run->H;
+    double state = (double)(run->B * run->H), H = (double)run->H, width = (double)tft_bytes_of(run->gates);
     int alone = steps_alone(queue, run);
 
     if (!alone && !steps_split(run))
         return 0;
     note(queue, (struct counted_launch){ .kernel = kernel,
                                          .times = 1,
-                                         .bytes = REAL * ((double)run->S * 10 * state + 4 * H * H),
+                                         .bytes = (double)run->S * state * (9 * width + REAL) + REAL * 4 * H * H,
                                          .flops = 8 * (double)run->S * state * H,
                                          .dtype = alone ? TFT_BF16 : TFT_F32,
                                          .steps = run->S });
@@ -329,24 +383,37 @@ static int steps_together(struct queue *queue, const char *kernel, const struct 
 static void count_lstm(struct queue *queue, const struct lstm_run *run)
 {
     double state = (double)(run->B * run->H);
-    const struct product step = { .M = run->B, .N = 4 * run->H, .K = run->H, .to = { .add = 1 } };
+    const struct product step = { .a.data = run->h,
+                                  .b.data = run->u,
+                                  .M = run->B,
+                                  .N = 4 * run->H,
+                                  .K = run->H,
+                                  .to = { .data = run->gates, .add = 1 } };
 
     if (steps_together(queue, "lstm", run))
         return;
     multiply(queue, "lstm", run->S, &step);
-    moves(queue, "lstm", run->S, 11 * state);
+    for (size_t t = 0; t < run->S; t++)
+        between(queue, "lstm", run->gates, 9 * state, run->c, 2 * state);
 }
 
 static void count_lstm_backward(struct queue *queue, const struct lstm_run *run)
 {
     double state = (double)(run->B * run->H);
-    const struct product step = { .M = run->B, .N = run->H, .K = 4 * run->H, .to = { .add = 1 } };
+    const struct product step = { .a.data = run->gates,
+                                  .b.data = run->u,
+                                  .M = run->B,
+                                  .N = run->H,
+                                  .K = 4 * run->H,
+                                  .to = { .data = run->gates, .add = 1 } };
 
     if (steps_together(queue, "lstm_backward", run))
         return;
-    moves(queue, "lstm_backward", run->S, 15 * state);
+    for (size_t t = 0; t < run->S; t++)
+        between(queue, "lstm_backward", run->gates, 13 * state, run->c, 2 * state);
     multiply(queue, "lstm_backward", run->S, &step);
-    moves(queue, "lstm_backward", run->S % 2, 2 * state);
+    if (run->S % 2)
+        acts(queue, "lstm_backward", run->gates, 2 * state);
 }
 
 /* Reals of the queries, keys and values, of the weights, and of what each head makes. */
@@ -361,39 +428,44 @@ static struct attended attended_by(const struct attention_run *run)
     return (struct attended){ rows * N * d, rows * T * d, (double)run->B * T * d, rows * N * T, rows * N * d };
 }
 
-static void count_attention(struct queue *queue, const struct attention_run *run)
+static void count_attention(struct queue *queue, const struct attention_run *run, const real *mean)
 {
     const struct attended of = attended_by(run);
+    const double width = (double)tft_bytes_of(run->q);
 
     note(queue, (struct counted_launch){ .kernel = "attention",
                                          .times = 1,
-                                         .bytes = REAL * (of.q + of.k + of.v + of.a + of.o),
+                                         .bytes = width * (of.q + of.k + of.v) + REAL * (of.a + of.o),
                                          .flops = 4 * of.a * (double)run->d });
     if (run->dropout.threshold)
         moves(queue, "attention", 1, 0.25 * of.o);
-    moves(queue, "attention", 1, 1.25 * of.o + of.o / (double)run->heads);
+    between(queue, "attention", NULL, 1.25 * of.o, mean, of.o / (double)run->heads);
 }
 
-static void count_attention_backward(struct queue *queue, const struct attention_run *run)
+static void count_attention_backward(struct queue *queue, const struct attention_run *run,
+                                     const struct attention_gradient *to)
 {
     const struct attended of = attended_by(run);
-    double flops = 4 * of.a * (double)run->d;
+    const double flops = 4 * of.a * (double)run->d, width = (double)tft_bytes_of(run->q);
 
-    moves(queue, "attention_backward", 1, 1.25 * of.o + of.o / (double)run->heads);
+    between(queue, "attention_backward", NULL, 1.25 * of.o, to->d_mean, of.o / (double)run->heads);
     note(queue, (struct counted_launch){ .kernel = "attention_backward",
                                          .times = 1,
-                                         .bytes = REAL * (of.o + of.v + 2 * of.k + of.a + 2 * of.q),
+                                         .bytes = width * (of.v + 2 * of.k + 2 * of.q) + REAL * (of.o + of.a),
                                          .flops = 1.5 * flops });
-    note(queue,
-         (struct counted_launch){
-             .kernel = "attention_backward", .times = 1, .bytes = REAL * (of.a + of.o + of.v), .flops = flops / 2 });
+    note(queue, (struct counted_launch){ .kernel = "attention_backward",
+                                         .times = 1,
+                                         .bytes = width * of.v + REAL * (of.a + of.o),
+                                         .flops = flops / 2 });
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define MOVES(reals) moves(queue, kernel, 1, (double)(reals))
 #define LAUNCHES(times, reals) moves(queue, kernel, times, (double)(reals))
-#define SUMS(R, reals, W) sums(queue, kernel, R, (double)(reals), W)
+#define ACTS(x, n) acts(queue, kernel, x, (double)(n))
+#define BETWEEN(x, n, y, m) between(queue, kernel, x, (double)(n), y, (double)(m))
+#define SUMS(x, R, n, W) sums(queue, kernel, x, R, (double)(n), W)
 #define COUNT(name, ...) count_##name(queue, __VA_ARGS__)
 #define CPU_KERNEL(name, parameters, arguments, condition)
 #define KERNEL(name, parameters, arguments, condition, traffic)             \

@@ -3,7 +3,7 @@
 #
 # The trainer's CUDA kernels on the processor, in each order: every kernel beside its twin, then whole training steps.
 # Where there is much to do no thread does much of it. The gate, which limits seeds, runs the steps in one order: as
-# late as may be. A GPU need not round a product's factors where it may: bf16 and tf32 pass without that, too.
+# late as may be. A GPU need not round a product's f32 factors where it may: bf16 and tf32 pass without that, too.
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 "$top_srcdir/tests/cuda/orders" "${TEST_SEEDS:-20}" "$top_builddir/tests/cuda/test_kernels"

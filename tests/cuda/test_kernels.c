@@ -2,7 +2,8 @@
  *
  * Every member of the CUDA table against the processor's, on the same numbers: sizes that are no multiples of a vector,
  * a warp or a block, one sample, one variable, padding, dropout. Sums are made in another order there: the tolerances
- * say how much that may change. Codes, masks and copies are the same bits.
+ * say how much that may change. Codes, masks and copies are the same bits. Then once more with narrow activations
+ * (tft/core/kernels/narrow.h), each of which is rounded when it is stored.
  */
 #include "tests/cuda/emu.h"
 #include "tests/test.h"
@@ -31,8 +32,12 @@ static float number(void)
 /* An array in both memories. */
 struct both {
     void *near, *far;
-    size_t bytes;
+    size_t bytes; /* of near */
+    int is_narrow;
 };
+
+static int is_narrow; /* whether activations are, on the device */
+static double narrow_tolerance = 0.03;
 
 enum { BOTHS_MOST = 64 };
 static struct both made[BOTHS_MOST];
@@ -43,7 +48,7 @@ static struct both *both(const void *from, size_t bytes)
     struct both *x = &made[made_count++];
 
     REQUIRE(made_count <= BOTHS_MOST);
-    *x = (struct both){ malloc(bytes + 1), cuda->alloc(bytes + 64), bytes };
+    *x = (struct both){ .near = malloc(bytes + 1), .far = cuda->alloc(bytes + 64), .bytes = bytes };
     REQUIRE(x->near && x->far);
     memcpy(x->near, from, bytes);
     cuda->to_device(there, from, bytes, x->far);
@@ -60,6 +65,39 @@ static struct both *reals(size_t n)
     struct both *made_here = both(x, n * sizeof *x);
     free(x);
     return made_here;
+}
+
+/* The array as it is now in the host's memory, to the device. */
+static void upload(const struct both *x)
+{
+    void *wide = x->is_narrow ? cuda->alloc(x->bytes + 64) : x->far;
+
+    cuda->to_device(there, x->near, x->bytes, wide);
+    if (!x->is_narrow)
+        return;
+    cuda->copy(there, wide, x->bytes / sizeof(float), x->far);
+    cuda->to_host(there, wide, 0, NULL); /* waits */
+    cuda->release(wide);
+}
+
+/* An array of activations. */
+static struct both *acts(size_t n)
+{
+    struct both *x = reals(n);
+
+    for (size_t i = 0; is_narrow && i < n; i++) { /* a number of bf16, so that both memories have the same */
+        uint32_t bits;
+
+        memcpy(&bits, (float *)x->near + i, sizeof bits);
+        bits &= 0xffff0000u;
+        memcpy((float *)x->near + i, &bits, sizeof bits);
+    }
+    if (is_narrow) {
+        x->is_narrow = 1;
+        x->far = tft_narrow_at(x->far);
+        upload(x);
+    }
+    return x;
 }
 
 static struct both *codes(size_t n, int32_t most)
@@ -96,6 +134,18 @@ static struct both *paddings(size_t B, size_t most, int has)
     return has ? both(x, B * sizeof *x) : NULL;
 }
 
+/* The device's array, to the host. */
+static void download(const struct both *x, void *to)
+{
+    void *wide = x->is_narrow ? cuda->alloc(x->bytes + 64) : x->far;
+
+    if (x->is_narrow)
+        cuda->copy(there, x->far, x->bytes / sizeof(float), wide);
+    cuda->to_host(there, wide, x->bytes, to);
+    if (x->is_narrow)
+        cuda->release(wide);
+}
+
 /* Both memories hold the same: bits with tolerance 0, else to within tolerance of 1 + the number's size. */
 static void same(const char *what, const struct both *x, double tolerance)
 {
@@ -103,7 +153,9 @@ static void same(const char *what, const struct both *x, double tolerance)
     const float *want = x->near;
 
     REQUIRE(got);
-    cuda->to_host(there, x->far, x->bytes, got);
+    download(x, got);
+    if (is_narrow && tolerance > 0)
+        tolerance = fmax(tolerance, narrow_tolerance);
     if (tolerance == 0)
         CHECK(!memcmp(got, want, x->bytes), "%s", what);
     for (size_t i = 0; tolerance > 0 && i < x->bytes / sizeof *got; i++)
@@ -115,10 +167,10 @@ static void same(const char *what, const struct both *x, double tolerance)
 
 static void clean(void)
 {
-    cuda->to_host(there, made_count ? made[0].far : NULL, 0, &state);
+    cuda->to_host(there, NULL, 0, &state);
     for (size_t i = 0; i < made_count; i++) {
         free(made[i].near);
-        cuda->release(made[i].far);
+        cuda->release(tft_place_of(made[i].far));
     }
     made_count = 0;
 }
@@ -173,9 +225,9 @@ static void limit(const char *call)
 
 static void check_rows(size_t R, size_t W)
 {
-    struct both *x = reals(R * W), *y = reals(R * W), *row = reals(W), *sum = reals(W), *column = reals(R),
-                *wb = reals(2 * W), *wide = reals(R * W), *table = reals(7 * W), *code = codes(R, 7),
-                *scratch = reals(cuda->rows_scratch(R, W));
+    struct both *x = acts(R * W), *y = acts(R * W), *row = reals(W), *sum = reals(W), *column = reals(R),
+                *wb = reals(2 * W), *wide = acts(R * W), *copied = reals(R * W), *acts_row = acts(W),
+                *table = reals(7 * W), *code = codes(R, 7), *scratch = reals(cuda->rows_scratch(R, W));
 
     BOTH(k->add(q, AT(x), R * W, AT(y)));
     same("add", y, 1e-7);
@@ -196,9 +248,13 @@ static void check_rows(size_t R, size_t W)
     BOTH(k->outer_sum(q, AT(x), AT(column), R, W, AT(sum)));
     same("outer_sum", sum, 1e-5);
     BOTH(k->rows_fill(q, AT(row), R, W, AT(wide)));
-    same("rows_fill", wide, 0);
+    same("rows_fill", wide, is_narrow ? narrow_tolerance : 0);
+    BOTH(k->rows_fill(q, AT(acts_row), R, W, AT(wide)));
+    same("rows_fill, by activations", wide, 0);
     BOTH(k->copy(q, AT(x), R * W, AT(wide)));
     same("copy", wide, 0);
+    BOTH(k->copy(q, AT(wide), R * W, AT(copied)));
+    same("copy to reals", copied, 0);
     BOTH(k->fill(q, -0.0, R * W, AT(wide)));
     same("fill", wide, 0);
     clean();
@@ -206,7 +262,7 @@ static void check_rows(size_t R, size_t W)
 
 static void check_swaps(size_t A, size_t B, size_t C)
 {
-    struct both *x = reals(A * B * C), *y = reals(A * B * C), *sum = reals(B * C);
+    struct both *x = acts(A * B * C), *y = reals(A * B * C), *sum = reals(B * C);
 
     BOTH(k->swap(q, AT(x), A, B, C, AT(y)));
     same("swap", y, 0);
@@ -307,8 +363,8 @@ static void check_all_windows(void)
 
 static void check_norm(size_t R, size_t W)
 {
-    struct both *y = reals(R * W), *inverse = reals(R), *z = reals(R * W), *gamma = reals(W), *beta = reals(W),
-                *d_z = reals(R * W), *d_gamma = reals(W), *d_beta = reals(W);
+    struct both *y = acts(R * W), *inverse = reals(R), *z = acts(R * W), *gamma = reals(W), *beta = reals(W),
+                *d_z = acts(R * W), *d_gamma = reals(W), *d_beta = reals(W);
 
     for (int add = 0; add < 2; add++) {
         BOTH(k->norm(q, &(struct norm){ R, W, 1e-3f, AT(gamma), AT(beta) }, AT(y), AT(inverse), AT(z)));
@@ -328,11 +384,11 @@ static void check_norm(size_t R, size_t W)
 static void check_gate_norm(size_t R, size_t W, int has_sum)
 {
     const size_t V = 3;
-    struct both *v = reals(R * W), *s = reals(R * W), *xhat = reals(R * W), *skip = reals(R * W), *bias_v = reals(W),
-                *bias_g = reals(W), *inverse = reals(R), *z = reals(R * W), *gamma = reals(W), *beta = reals(W),
-                *weights = reals(R * V), *sum = reals(R * W), *d_z = reals(R * W), *d_v = reals(R * W),
-                *d_g = reals(R * W), *sum_v = reals(W), *sum_g = reals(W), *d_gamma = reals(W), *d_beta = reals(W),
-                *d_sum = reals(R * W), *d_weights = reals(R * V),
+    struct both *v = acts(R * W), *s = acts(R * W), *xhat = acts(R * W), *skip = acts(R * W), *bias_v = reals(W),
+                *bias_g = reals(W), *inverse = reals(R), *z = acts(R * W), *gamma = reals(W), *beta = reals(W),
+                *weights = reals(R * V), *sum = acts(R * W), *d_z = acts(R * W), *d_v = acts(R * W), *d_g = acts(R * W),
+                *sum_v = reals(W), *sum_g = reals(W), *d_gamma = reals(W), *d_beta = reals(W), *d_sum = acts(R * W),
+                *d_weights = reals(R * V),
                 *const results[] = { d_z, d_v, d_g, sum_v, sum_g, d_gamma, d_beta, d_weights };
 
 #define WEIGHTS has_sum ? (float *)AT(weights) + 1 : NULL
@@ -379,7 +435,7 @@ static void check_gate_norm(size_t R, size_t W, int has_sum)
 
 static void check_elu(size_t R, size_t W)
 {
-    struct both *e = reals(R * W), *d_e = reals(R * W), *sum = reals(W);
+    struct both *e = acts(R * W), *d_e = acts(R * W), *sum = reals(W);
 
     BOTH(k->elu(q, R * W, AT(e)));
     same("elu", e, 1e-6);
@@ -393,7 +449,7 @@ static void check_elu(size_t R, size_t W)
 
 static void check_dropout(size_t R, size_t B, size_t W, double p)
 {
-    struct both *x = reals(R * W), *bias = reals(W), *keep = bytes(R * W), *u = reals(R * W);
+    struct both *x = acts(R * W), *bias = reals(W), *keep = bytes(R * W), *u = acts(R * W);
     const struct masked_rows rows = { .dropout = dropout_of(p, 17, 4, ((uint64_t)1 << 32) - 2),
                                       .site = { 99, W * 3, 1 },
                                       .row = 2 * B,
@@ -413,8 +469,8 @@ static void check_dropout(size_t R, size_t B, size_t W, double p)
 
 static void check_selection(size_t R, size_t V, size_t W)
 {
-    struct both *z = reals(R * V), *d_w = reals(R * V), *xhat = reals(R * W), *gamma = reals(W), *beta = reals(W),
-                *out = reals(R * W), *d_z = reals(R * W), *d_weights = reals(R * V);
+    struct both *z = reals(R * V), *d_w = reals(R * V), *xhat = acts(R * W), *gamma = reals(W), *beta = reals(W),
+                *out = acts(R * W), *d_z = acts(R * W), *d_weights = reals(R * V);
     const size_t j = V - 1;
 
     BOTH(k->softmax(q, R, V, AT(z)));
@@ -448,12 +504,13 @@ static void check_resample(size_t in, size_t out)
 
 /* ---- products and sequences ---- */
 
-static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int add, size_t batch)
+/* The first factor and the result are activations; or, with b_acts, both factors. */
+static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int add, size_t batch, int b_acts)
 {
     const size_t lda = (a_t ? M : K) + 3, ldb = (b_t ? K : N) + 1, ldc = N;
     const size_t step_a = (a_t ? K : M) * lda, step_b = (b_t ? N : K) * ldb, step_to = M * ldc;
-    struct both *a = reals(batch * step_a + 1), *b = reals(batch * step_b + 1), *c = reals(batch * step_to),
-                *bias = reals(N + 2);
+    struct both *a = acts(batch * step_a + 1), *b = b_acts ? acts(batch * step_b + 1) : reals(batch * step_b + 1),
+                *c = b_acts ? reals(batch * step_to) : acts(batch * step_to), *bias = reals(N + 2);
 
     /* The second bias is aligned less than the first. */
     for (int has_bias = 0; has_bias < 3; has_bias++) {
@@ -477,10 +534,10 @@ static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int ad
 static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
 {
     const size_t some = S / 2;
-    struct both *u = reals(H * 4 * H), *gates = reals(S * B * 4 * H), *h = reals((S + 1) * B * H),
-                *c = reals((S + 1) * B * H), *padding = paddings(B, S, pads), *d_out = reals(S * B * H),
-                *d_h = reals(B * H), *d_c = reals(B * H), *near_scratch = reals(cpu->lstm_scratch(S, B, H)),
-                *far_scratch = reals(cuda->lstm_scratch(S, B, H));
+    struct both *u = reals(H * 4 * H), *gates = acts(S * B * 4 * H), *h = acts((S + 1) * B * H),
+                *c = reals((S + 1) * B * H), *padding = paddings(B, S, pads), *d_out = acts(S * B * H),
+                *d_h = acts(B * H), *d_c = acts(B * H), *near_scratch = reals(cpu->lstm_scratch(S, B, H)),
+                *far_scratch = acts(cuda->lstm_scratch(S, B, H));
 #define STEPS(at, count)                                              \
     &(struct lstm_run){ .S = count,                                   \
                         .B = B,                                       \
@@ -506,7 +563,7 @@ static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
         for (size_t b = 0; b < B; b++)
             if (t < ((const size_t *)padding->near)[b])
                 memset((float *)d_out->near + (t * B + b) * H, 0, H * sizeof(float));
-    cuda->to_device(there, d_out->near, d_out->bytes, d_out->far);
+    upload(d_out);
     const size_t copies = emu_calls ? emu_calls("cudaMemcpyAsync") : 0;
     BOTH(k->lstm_backward(q, STEPS(some, S - some), BACK(some, 0)); k->lstm_backward(q, STEPS(0, some), BACK(0, 1)));
     if (emu_calls) /* none a step */
@@ -556,12 +613,12 @@ struct attention_sizes {
 static void check_attention(const struct attention_sizes *z)
 {
     const size_t B = z->B, T = z->T, N = z->N, heads = z->heads, d = z->d, H = heads * d;
-    struct both *query = reals(N * B * H), *key = reals(T * B * H), *v = reals(T * B * d),
-                *a = reals(B * heads * N * T), *keep = bytes(B * heads * N * d), *mean = reals(N * B * d),
+    struct both *query = acts(N * B * H), *key = acts(T * B * H), *v = acts(T * B * d), *a = reals(B * heads * N * T),
+                *keep = bytes(B * heads * N * d), *mean = acts(N * B * d),
                 *near_scratch = reals(cpu->attention_scratch(B, T, N, heads, d)),
                 *far_scratch = reals(cuda->attention_scratch(B, T, N, heads, d)),
-                *padding = paddings(B, T - N, z->pads), *d_mean = reals(N * B * d), *d_q = reals(N * B * H),
-                *d_k = reals(T * B * H), *d_v = reals(T * B * d);
+                *padding = paddings(B, T - N, z->pads), *d_mean = acts(N * B * d), *d_q = acts(N * B * H),
+                *d_k = acts(T * B * H), *d_v = acts(T * B * d);
 #define RUN                                                              \
     &(struct attention_run){ .B = B,                                     \
                              .T = T,                                     \
@@ -715,7 +772,7 @@ static void check_sparse(size_t R, int32_t rows, size_t W)
 {
     const struct sparse shape = { 2 * R, W };
     const double zero = 0;
-    struct both *x = reals(R * W), *y = reals(R * W), *code = codes(R, rows), *other = codes(R, rows),
+    struct both *x = acts(R * W), *y = acts(R * W), *code = codes(R, rows), *other = codes(R, rows),
                 *left = reals(sparse_reals(shape.most, W)), *right = reals(sparse_reals(shape.most, W)),
                 *m = reals((size_t)rows * W), *v = reals((size_t)rows * W), *p = reals((size_t)rows * W),
                 *sum = both(&zero, sizeof zero), *scratch = reals(cuda->rows_scratch(R, W));
@@ -779,6 +836,7 @@ static void check_all_sparse(void)
 static void check_wide(void)
 {
     is_wide = 1;
+    narrow_tolerance = 0.1; /* of sums over many rows */
     check_rows(2100, 20);
     check_swaps(16, 33, 20);
     check_columns(32, 32, 1);
@@ -823,10 +881,10 @@ static void check_odd(void)
     check_resample(5, 12);
     check_resample(12, 5);
     check_resample(1, 3);
-    check_product(5, 7, 9, 0, 0, 0, 1);
-    check_product(3, 4, 6, 1, 0, 1, 2);
-    check_product(4, 3, 5, 0, 1, 0, 3);
-    check_product(1, 2, 3, 1, 1, 1, 1);
+    check_product(5, 7, 9, 0, 0, 0, 1, 0);
+    check_product(3, 4, 6, 1, 0, 1, 2, 1);
+    check_product(4, 3, 5, 0, 1, 0, 3, 0);
+    check_product(1, 2, 3, 1, 1, 1, 1, 1);
     check_all_lstm();
     check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
     check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });
@@ -845,18 +903,21 @@ static void check_odd(void)
 
 int main(int argc, char **argv)
 {
-    const struct queue_needs needs = { 0 };
-
     cpu = tft_kernels_cpu();
     cuda = tft_kernels_cuda();
     if (getenv("EMU_SEED"))
         state = 2654435761u * (uint32_t)strtoul(getenv("EMU_SEED"), NULL, 10) + 1;
-    REQUIRE(cpu->open(&needs, &here) == HALAY_OK && cuda->open(&needs, &there) == HALAY_OK);
-    if (argc > 1 && !strcmp(argv[1], "wide"))
-        check_wide();
-    else
-        check_odd();
-    cpu->close(here);
-    cuda->close(there);
+    for (is_narrow = 0; is_narrow < 2; is_narrow++) {
+        const struct queue_needs needs = { 0 }, narrow = { .bf16 = 1, .others = 1 << 10 };
+
+        REQUIRE(cpu->open(&needs, &here) == HALAY_OK);
+        REQUIRE(cuda->open(is_narrow ? &narrow : &needs, &there) == HALAY_OK);
+        if (argc > 1 && !strcmp(argv[1], "wide"))
+            check_wide();
+        else
+            check_odd();
+        cpu->close(here);
+        cuda->close(there);
+    }
     return test_end();
 }

@@ -67,35 +67,56 @@ static void compare(enum tft_conformance conformance, size_t statics, int ascend
     results_free(&there);
 }
 
-/* A device may choose products that do not round; the emulation rounds unless EMU_ROUNDS is 0. */
-static int is_rounded(void)
+/* What is stored in bf16 is rounded. A device may choose tf32 products that do not round; the emulation rounds unless
+ * EMU_ROUNDS is 0. */
+static int is_rounded(enum tft_dtype dtype)
 {
     const char *rounds = getenv("EMU_ROUNDS");
 
-    return emu_calls && (!rounds || strcmp(rounds, "0") != 0);
+    return dtype == TFT_BF16 || !rounds || strcmp(rounds, "0") != 0;
 }
 
-/* Other products: numbers off f32's by what this number of bits of a factor allows. */
-static void check_rounded(enum tft_dtype dtype, double least, double most)
+/* Numbers off f32's by what this number of bits of a factor or an activation allows, and the launches that are
+ * counted. */
+static void check_rounded(struct tft_model_config config, enum tft_dtype dtype, double least, double most)
 {
     const size_t B = 3;
-    struct tft_model_config config;
     struct results near, there;
     size_t n, outputs;
 
-    device_config(TFT_PUBLISHED, 1, 0, 0, TFT_LOSS_QUANTILES, &config);
     device_sizes(&config, B, &n, &outputs);
     run_step(&config, tft_kernels_cpu(), B, &near);
     config.dtype = dtype;
+    size_t before = launched();
     run_step(&config, tft_kernels_cuda(), B, &there);
+    check_counts(&config, B, launched() - before);
     double off = difference(near.gradients, there.gradients, n);
     CHECK(off < most, "type %d, gradients: %g", (int)dtype, off);
     if (emu_calls)
-        CHECK((off > least) == is_rounded(), "type %d, gradients: %g", (int)dtype, off);
+        CHECK((off > least) == is_rounded(dtype), "type %d, gradients: %g", (int)dtype, off);
     CHECK(fabs(near.loss - there.loss) < 0.1 * most * near.loss, "type %d, loss %.9g, f32 %.9g", (int)dtype, there.loss,
           near.loss);
+    off = difference(near.forecast, there.forecast, outputs);
+    CHECK(off < most, "type %d, forecasts: %g", (int)dtype, off);
     results_free(&near);
     results_free(&there);
+}
+
+static void check_all_rounded(void)
+{
+    struct tft_model_config config;
+
+    device_config(TFT_PUBLISHED, 1, 0, 0, TFT_LOSS_QUANTILES, &config);
+    check_rounded(config, TFT_TF32, 1e-5, 0.01);
+    check_rounded(config, TFT_BF16, 1e-3, 0.1);
+    device_config(TFT_PUBLISHED, 3, 0, 0.25, TFT_LOSS_STUDENT_T, &config);
+    check_rounded(config, TFT_BF16, 1e-3, 0.1);
+    device_config(TFT_NVIDIA, 0, 0, 0.25, TFT_LOSS_QUANTILES, &config);
+    check_rounded(config, TFT_BF16, 1e-3, 0.1);
+    device_config(TFT_PYTORCH_FORECASTING, 2, 0, 0.25, TFT_LOSS_QUANTILES, &config);
+    check_rounded(config, TFT_BF16, 1e-3, 0.1);
+    config.plain = 1;
+    check_rounded(config, TFT_BF16, 1e-3, 0.1);
 }
 
 /* A processor has no tf32: the same bits as f32's. */
@@ -243,7 +264,7 @@ static double pass_run(struct passes *p, int i, int repeats)
 }
 
 /* Whatever differs between passes, a graph gives the bits that calls give, with fewer launches. */
-static void check_repeated(enum tft_loss loss, int passes, int calls)
+static void check_repeated(enum tft_loss loss, enum tft_dtype dtype, int passes, int calls)
 {
     enum { REPEATED = 3 }; /* the first one that is */
     struct tft_model_config config;
@@ -251,6 +272,7 @@ static void check_repeated(enum tft_loss loss, int passes, int calls)
     size_t before = 0;
 
     device_config(TFT_PUBLISHED, 1, 0, 0.25, loss, &config);
+    config.dtype = dtype;
     passes_open(&config, calls, &one);
     for (int i = 0; i < passes; i++) {
         if (i == REPEATED)
@@ -361,13 +383,12 @@ int main(int argc, char **argv)
         check_aligned(TFT_PYTORCH_FORECASTING, 2);
         return test_end();
     }
-    check_rounded(TFT_BF16, 1e-3, 0.1);
-    check_rounded(TFT_TF32, 1e-5, 0.01);
+    check_all_rounded();
     if (argc > 1 && !strcmp(argv[1], "products"))
         return test_end();
     check_selections();
-    check_repeated(TFT_LOSS_QUANTILES, 6, 1);
-    check_repeated(TFT_LOSS_STUDENT_T, 4, 0);
+    check_repeated(TFT_LOSS_QUANTILES, TFT_F32, 6, 1);
+    check_repeated(TFT_LOSS_STUDENT_T, TFT_BF16, 4, 0);
     check_graphs();
     check_uncaptured();
     check_processor();

@@ -342,7 +342,7 @@ static void little_room(size_t *free_bytes, size_t *all)
 static void rows_do_not_fit(const struct tft_data *d)
 {
     struct kernels table = *tft_kernels_cpu();
-    struct queue_head queue = { &table };
+    struct queue_head queue = { .kernels = &table };
     struct tft_resident *rows = NULL;
 
     table.room = little_room;

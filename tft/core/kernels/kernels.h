@@ -22,7 +22,11 @@
  * compares devices, it allows for that. A sum over rows with `add` is added to what is there, and otherwise written; a
  * sum over several calls is that of their rows, in order.
  *
- * Numbers are `real` (tft/core/kernels/real.h); double only where documented.
+ * Numbers are `real` (tft/core/kernels/real.h); double only where documented. On a queue with `narrow`, activations and
+ * their gradients are in bf16 (tft/core/kernels/narrow.h), and each is rounded when it is stored. Those of a call are
+ * all narrow, or none is; `copy`, `swap`, products, the row of `rows_add` and `rows_fill`, and gate_norm_backward's d_v
+ * and d_g are as they are. Never narrow are parameters and their gradients, inputs, a selection's weights, norms'
+ * inverse, an LSTM's c, attention's a, and what the loss reads and writes.
  */
 #ifndef HALAY_TFT_KERNELS_H
 #define HALAY_TFT_KERNELS_H
@@ -30,6 +34,7 @@
 #include "tft/core/kernels/dropout.h"
 #include "tft/core/kernels/gemm.h"
 #include "tft/core/kernels/loss.h"
+#include "tft/core/kernels/narrow.h"
 #include "tft/core/kernels/real.h"
 #include "tft/core/kernels/sparse.h"
 #include <stddef.h>
@@ -40,6 +45,7 @@ struct queue;
 
 struct queue_head {
     const struct kernels *kernels;
+    int narrow; /* activations are stored in bf16 */
 };
 
 static inline const struct kernels *kernels_of(const struct queue *queue)
@@ -47,14 +53,22 @@ static inline const struct kernels *kernels_of(const struct queue *queue)
     return ((const struct queue_head *)(const void *)queue)->kernels;
 }
 
+static inline int narrow_of(const struct queue *queue)
+{
+    return ((const struct queue_head *)(const void *)queue)->narrow;
+}
+
 /* Requirements of a queue. All zero: products of reals, nothing kept. */
 struct queue_needs {
-    int bf16;       /* products round their factors to bf16 (to nearest, ties to even) and add in f32 */
+    int bf16;       /* products round their factors to bf16 (to nearest, ties to even) and add in f32; a queue may
+                       have narrow activations then */
     int tf32;       /* they may round them to tf32, 10 bits of fraction: tensor cores do, a processor does not */
     size_t params;  /* reals of the block of parameters */
     size_t folded;  /* reals of what forecasts make of them, see `begin` */
     size_t factors; /* reals of all second factors among these, each counted once for every form that is used:
                        plain, transposed */
+    size_t inputs;  /* reals of these, the first ones, that are embeddings: activations are not multiplied by them */
+    size_t others;  /* reals of the largest factor that is neither a parameter nor an activation */
 };
 
 /* (M, N) = or += op(A) op(B) [+ bias], tft/core/kernels/gemm.h. */

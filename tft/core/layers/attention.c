@@ -9,13 +9,13 @@ void attention_layout(struct arena *arena, const struct attention *layer, size_t
 {
     size_t H = layer->H, rows = layer->N * most;
 
-    state->wq = arena_reals(arena, H, H);
-    state->wk = arena_reals(arena, H, H);
-    state->q = arena_reals(arena, rows, H);
-    state->k = arena_reals(arena, layer->T * most, H);
-    state->v = arena_reals(arena, layer->T * most, layer->d);
+    state->wq = arena_acts(arena, H, H);
+    state->wk = arena_acts(arena, H, H);
+    state->q = arena_acts(arena, rows, H);
+    state->k = arena_acts(arena, layer->T * most, H);
+    state->v = arena_acts(arena, layer->T * most, layer->d);
     state->a = arena_reals(arena, rows * layer->heads, layer->T);
-    state->mean = arena_reals(arena, rows, layer->d);
+    state->mean = arena_acts(arena, rows, layer->d);
     state->head_keep = layer->head_dropped ? arena_flags(arena, rows, H) : NULL;
     state->output_keep = arena_flags(arena, rows, H);
 }
@@ -29,10 +29,10 @@ static void layout_gradients(struct arena *arena, const struct attention *layer,
 {
     size_t H = layer->H, d = layer->d, N = layer->N * B, T = layer->T * B;
 
-    to->d_mean = arena_reals(arena, N, d);
-    to->d_q = arena_reals(arena, N, H);
-    to->d_k = arena_reals(arena, T, H);
-    to->d_v = arena_reals(arena, T, d);
+    to->d_mean = arena_acts(arena, N, d);
+    to->d_q = arena_acts(arena, N, H);
+    to->d_k = arena_acts(arena, T, H);
+    to->d_v = arena_acts(arena, T, d);
     to->wide = arena_reals(arena, H, H);
 }
 
@@ -120,7 +120,7 @@ void attention_backward(const struct pass *pass, const struct attention *layer, 
                         const real *x, real *d_y, real *d_x, real *scratch)
 {
     size_t H = layer->H, N = layer->N, T = layer->T, B = pass->B, later = (T - N) * B * H;
-    struct arena arena = { .base = (char *)scratch };
+    struct arena arena = { .base = (char *)scratch, .narrow = narrow_of(pass->queue) };
     struct gradients to;
 
     layout_gradients(&arena, layer, B, &to);

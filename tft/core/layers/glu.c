@@ -8,12 +8,13 @@
 void glu_layout(struct arena *arena, const struct glu *layer, size_t R, struct glu_state *state)
 {
     size_t in = layer->value.in, out = layer->value.out;
+    real *(*results)(struct arena * arena, size_t rows, size_t columns) = layer->selects ? arena_reals : arena_acts;
 
-    state->u = arena_reals(arena, R, in);
+    state->u = arena_acts(arena, R, in);
     state->keep = layer->dropped ? arena_flags(arena, R, in) : NULL;
-    state->v = arena_reals(arena, R, out);
-    state->s = arena_reals(arena, R, out);
-    state->xhat = arena_reals(arena, R, out);
+    state->v = results(arena, R, out);
+    state->s = results(arena, R, out);
+    state->xhat = results(arena, R, out);
     state->inverse = arena_reals(arena, R, 1);
 }
 
@@ -102,7 +103,7 @@ void glu_backward(const struct pass *pass, const struct glu *layer, const struct
     size_t in = layer->value.in, out = layer->value.out, at = rows.kept, R = rows.R;
     int add = rows.at > 0;
     const real *u = state->u + at * in;
-    real *d_v = scratch, *d_g = scratch + R * out;
+    real *d_v = pass_acts(pass, scratch), *d_g = d_v + R * out;
     const struct dropout dropout = dropout_at(pass, layer);
     const struct gate_norm_backward gate = {
         .norm = norm_backward_of(pass, &layer->norm, state->xhat + at * out, state->inverse + at, R, add, d_z),

@@ -18,6 +18,8 @@ struct glu {
     struct linear value, gate;
     struct layernorm norm;
     int dropped;      /* whether there is dropout before it */
+    int selects;      /* its results are a selection's weights: reals, as rows of two numbers lose their gradient in the
+                         layer norm where they are rounded */
     struct site site; /* of that dropout */
 };
 

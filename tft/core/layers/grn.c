@@ -9,12 +9,15 @@ void grn_layout(struct arena *arena, const struct grn *grn, size_t R, size_t mos
 {
     state->skip_inverse = grn->resample.mask != TFT_NONE ? arena_reals(arena, R, 1) : NULL;
     if (grn->bare) {
-        state->glu.xhat = arena_reals(arena, R, grn->out);
+        state->glu.xhat = arena_acts(arena, R, grn->out);
         state->glu.inverse = arena_reals(arena, R, 1);
         return;
     }
-    state->e = arena_reals(arena, R, grn->H);
-    state->skip = grn->skip.w != TFT_NONE ? arena_reals(arena, R, grn->out) : NULL;
+    state->e = arena_acts(arena, R, grn->H);
+    if (grn->skip.w == TFT_NONE)
+        state->skip = NULL;
+    else
+        state->skip = grn->glu.selects ? arena_reals(arena, R, grn->out) : arena_acts(arena, R, grn->out);
     state->c = grn->context.w != TFT_NONE ? arena_reals(arena, most, grn->H) : NULL;
     glu_layout(arena, &grn->glu, R, &state->glu);
 }
@@ -95,7 +98,7 @@ void grn_tail_backward(const struct pass *pass, const struct grn *grn, const str
                        struct glu_gradient from, real *d_z, real *d_h1, real *scratch)
 {
     const real *e = state->e + rows.kept * grn->H;
-    real *d_h2 = scratch;
+    real *d_h2 = pass_acts(pass, scratch);
 
     glu_backward(pass, &grn->glu, &state->glu, rows, from, d_z, d_h2, scratch + aligned_reals(rows.R * grn->H));
     linear_backward(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0, d_h1, 0);
@@ -146,7 +149,8 @@ void grn_backward(const struct pass *pass, const struct grn *grn, const struct g
                   const struct grn_backward *b)
 {
     size_t block = block_rows(pass, R);
-    real *d_c = b->scratch, *d_h1 = d_c + pass->B * grn->H, *rest = d_h1 + block * grn->H;
+    real *d_c = b->scratch, *after = d_c + pass->B * grn->H, *d_h1 = pass_acts(pass, after);
+    real *rest = after + block * grn->H;
 
     if (b->context)
         kernel_zero(pass->queue, pass->B * grn->H, d_c);

@@ -70,10 +70,12 @@ void lstm_backward(const struct pass *pass, const struct lstm *lstm, struct lstm
         const struct lstm_run run = run_of(pass, lstm, &steps, at, end - at);
         int add = end < steps.S;
 
-        kernel_lstm_backward(
-            pass->queue, &run,
-            &(struct lstm_gradient){
-                .d_out = d->d_out + before, .d_h = d->d_h, .d_c = d->d_c, .goes_on = add, .scratch = d->scratch });
+        kernel_lstm_backward(pass->queue, &run,
+                             &(struct lstm_gradient){ .d_out = d->d_out + before,
+                                                      .d_h = d->d_h,
+                                                      .d_c = d->d_c,
+                                                      .goes_on = add,
+                                                      .scratch = pass_acts(pass, d->scratch) });
         linear_backward_kernel(pass, &lstm->recurrent, run.h, run.gates, run.S * B, add);
         linear_backward(pass, &lstm->input, steps.x + before, run.gates, run.S * B, add, d->d_x + before, 1);
     }

@@ -106,6 +106,7 @@ static inline struct rows block_at(const struct pass *pass, size_t at, size_t ro
 struct arena {
     char *base;
     size_t used;
+    int narrow; /* activations are (tft/core/kernels/narrow.h) */
 };
 
 static inline void *arena_bytes(struct arena *arena, size_t count, size_t size)
@@ -130,6 +131,23 @@ static inline size_t aligned_reals(size_t reals)
 static inline real *arena_reals(struct arena *arena, size_t rows, size_t columns)
 {
     return arena_bytes(arena, rows, columns * sizeof(real)); /* columns is small: checked with the configuration */
+}
+
+/* Activations, or their gradients. */
+static inline real *arena_acts(struct arena *arena, size_t rows, size_t columns)
+{
+    void *place;
+
+    if (!arena->narrow)
+        return arena_reals(arena, rows, columns);
+    place = arena_bytes(arena, rows, columns * TFT_NARROW_BYTES);
+    return place ? tft_narrow_at(place) : NULL;
+}
+
+/* The same memory for activations, of which there is room for as many. */
+static inline real *pass_acts(const struct pass *pass, real *scratch)
+{
+    return narrow_of(pass->queue) ? tft_narrow_at(scratch) : scratch;
 }
 
 static inline uint8_t *arena_flags(struct arena *arena, size_t rows, size_t columns)

@@ -218,7 +218,7 @@ static void variable_rows(const struct pass *pass, const struct chosen *v, struc
         kernel_outer(pass->queue, input->x + at, v->through, rows.R, H, h1);
     else
         linear_forward(pass, &grn->dense1, input->xi + at * grn->in, rows.R, h1);
-    grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, scratch), to);
+    grn_tail_forward(pass, grn, v->own, rows, variable_skip(pass, v, rows, pass_acts(pass, scratch)), to);
 }
 
 /* The block that begins at `at`. */
@@ -280,7 +280,7 @@ static void variable_rows_backward(const struct pass *pass, const struct chosen 
     const struct grn *grn = v->grn;
     const struct vsn_input *input = v->input;
     size_t H = grn->out, in = grn->in, at = rows.at, R = rows.R;
-    real *d_h1 = scratch, *rest = d_h1 + aligned_reals(R * grn->H);
+    real *d_h1 = pass_acts(pass, scratch), *rest = scratch + aligned_reals(R * grn->H);
 
     grn_tail_backward(pass, grn, v->own, rows, from, d_z, d_h1, rest);
     grn_skip_backward(pass, grn, v->own, rows, d_z);
@@ -318,7 +318,7 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
     const struct grn *grn = v.grn;
     size_t V = vsn->V, H = vsn->H, block = block_rows(pass, from.R);
     struct rank1_sums sums = { scratch, scratch + 2 * H };
-    real *d_z = sums.skip + 2 * H, *rest = d_z + block * H;
+    real *after = sums.skip + 2 * H, *d_z = pass_acts(pass, after), *rest = after + block * H;
 
     kernel_zero(pass->queue, 4 * H, sums.first);
     for (size_t at = 0; at < from.R; at += block) {
@@ -409,7 +409,7 @@ static void joint_backward(const struct pass *pass, const struct vsn *vsn, const
     sums.d_c = sums.first + 2 * J * V;
     sums.skip = sums.d_c + B * J;
     sums.d_skip_sum = sums.skip + 2 * V * V;
-    real *d_h1 = scratch + aligned_reals(summed), *rest = d_h1 + block * J;
+    real *after = scratch + aligned_reals(summed), *d_h1 = pass_acts(pass, after), *rest = after + block * J;
 
     kernel_softmax_backward(pass->queue, state->weights, from.R, V, d_weights);
     kernel_zero(pass->queue, summed, sums.first);

@@ -27,28 +27,29 @@ enum { CONTEXT_SELECTION, CONTEXT_ENRICHMENT, CONTEXT_H, CONTEXT_C, CONTEXTS };
     X(grn, feedforward, (N * B))    \
     X(glu, output_gate, (N * B))
 
-/* The arrays that layers leave to each other, and their gradients: X(name, rows, columns). */
-#define TFT_ACTIVATIONS(X)                                    \
-    X(static_vector, B, H)                                    \
-    X(d_static, B, H)                                         \
-    X(selected, (T * B), H) /* the selections' output */      \
-    X(gates, (T * B), 4 * H)                                  \
-    X(h, B + T * B, H)                                        \
-    X(c, B + T * B, H)                                        \
-    X(phi, (T * B), H)                                        \
-    X(enriched, (T * B), H)                                   \
-    X(attended, (N * B), H)                                   \
-    X(gated, (N * B), H)                                      \
-    X(fed, (N * B), H)                                        \
-    X(last, (N * B), H)                                       \
-    X(output, (D * B), P)                                     \
-    X(predictions, (D * B), P) /* (B, D, O, P of a target) */ \
-    X(d_phi, (T * B), H)                                      \
-    X(d_enriched, (T * B), H)                                 \
-    X(d_sequence, (T * B), H)                                 \
-    X(d_tail, (N * B), H)                                     \
-    X(d_tail_in, (N * B), H)                                  \
-    X(d_output, (D * B), P)
+/* The arrays that layers leave to each other, and their gradients: X(kind, name, rows, columns); kind: as in
+ * arena_<kind>. */
+#define TFT_ACTIVATIONS(X)                                           \
+    X(acts, static_vector, B, H)                                     \
+    X(acts, d_static, B, H)                                          \
+    X(acts, selected, (T * B), H) /* the selections' output */       \
+    X(acts, gates, (T * B), 4 * H)                                   \
+    X(acts, h, B + T * B, H)                                         \
+    X(reals, c, B + T * B, H)                                        \
+    X(acts, phi, (T * B), H)                                         \
+    X(acts, enriched, (T * B), H)                                    \
+    X(acts, attended, (N * B), H)                                    \
+    X(acts, gated, (N * B), H)                                       \
+    X(acts, fed, (N * B), H)                                         \
+    X(acts, last, (N * B), H)                                        \
+    X(reals, output, (D * B), P)                                     \
+    X(reals, predictions, (D * B), P) /* (B, D, O, P of a target) */ \
+    X(acts, d_phi, (T * B), H)                                       \
+    X(acts, d_enriched, (T * B), H)                                  \
+    X(acts, d_sequence, (T * B), H)                                  \
+    X(acts, d_tail, (N * B), H)                                      \
+    X(acts, d_tail_in, (N * B), H)                                   \
+    X(reals, d_output, (D * B), P)
 
 /* A variable's embedding, and its column among the batch's reals or categories (static or temporal). */
 struct variable {
@@ -117,7 +118,7 @@ struct tft_workspace {
 #define X(kind, name, rows) struct kind##_state name;
     TFT_LAYERS(X)
 #undef X
-#define X(name, rows, columns) real *name;
+#define X(kind, name, rows, columns) real *name;
     TFT_ACTIVATIONS(X)
 #undef X
     real *context[CONTEXTS], *d_context[CONTEXTS]; /* (B, H) */

@@ -265,8 +265,11 @@ static struct grn add_joint(struct builder *builder, const char *layer, size_t V
     size_t inner = narrow ? V : H;
     struct site site = site_of(layer, inner);
 
-    return add_grn(builder, layer, width, inner, V, 1, context,
-                   builder->model->config.conformance == TFT_NVIDIA ? NULL : &site);
+    struct grn grn = add_grn(builder, layer, width, inner, V, 1, context,
+                             builder->model->config.conformance == TFT_NVIDIA ? NULL : &site);
+
+    grn.glu.selects = 1;
+    return grn;
 }
 
 /* Returns nonzero if what a selection's variables would keep of a granule is too much: for each thread of a processor,

@@ -94,8 +94,8 @@ static void layout_inputs(struct arena *arena, const struct tft_model *model, st
         else
             w->x[i] = arena_reals(arena, rows, 1);
         if (!variable->rank1) {
-            w->xi[i] = arena_reals(arena, rows, variable->embedding.W);
-            w->d_xi[i] = arena_reals(arena, rows, variable->embedding.W);
+            w->xi[i] = arena_acts(arena, rows, variable->embedding.W);
+            w->d_xi[i] = arena_acts(arena, rows, variable->embedding.W);
         }
     }
 }
@@ -140,12 +140,12 @@ static void layout_all(struct arena *arena, const struct tft_model *model, struc
 
     layout_inputs(arena, model, w);
     layout_layers(arena, model, w);
-#define X(name, rows, columns) w->name = arena_reals(arena, rows, columns);
+#define X(kind, name, rows, columns) w->name = arena_##kind(arena, rows, columns);
     TFT_ACTIVATIONS(X)
 #undef X
     for (size_t k = 0; k < CONTEXTS; k++) {
-        w->context[k] = arena_reals(arena, B, H);
-        w->d_context[k] = arena_reals(arena, B, H);
+        w->context[k] = arena_acts(arena, B, H);
+        w->d_context[k] = arena_acts(arena, B, H);
     }
     w->loss = arena_bytes(arena, 1, sizeof *w->loss);
     w->derived = arena_reals(arena, 1, model->derived);
@@ -158,13 +158,35 @@ static void layout_all(struct arena *arena, const struct tft_model *model, struc
     w->scratch = arena_reals(arena, 1, scratch_reals(model, B));
 }
 
+/* Inputs' parameters are in front of the layers'. */
+static size_t inputs_of(const struct tft_model *model)
+{
+    const struct span last = model->variables[model->config.variable_count - 1].params;
+
+    return model->table.params[last.first + last.count].offset;
+}
+
+/* The largest factor that is neither a parameter nor a narrow activation: gradients of the output, of a context and of
+ * selections' weights, derived weights, and those of a pair of folded products. */
+static size_t others_of(const struct tft_model *model, size_t B)
+{
+    size_t reals = max_size(model->config.D * B * model->output.out, B * model->config.H);
+
+    reals = max_size(reals, model->config.E * B * model->history_selection.V);
+    reals = max_size(reals, model->config.D * B * model->future_selection.V);
+    reals = max_size(reals, B * model->static_selection.V);
+    return max_size(reals, max_size(model->derived, model->config.plain ? 0 : model->folded));
+}
+
 static enum halay_status open_queue(struct halay_log *log, const struct tft_model *model, struct tft_workspace *w)
 {
     const struct queue_needs needs = { .bf16 = model->config.dtype == TFT_BF16,
                                        .tf32 = model->config.dtype == TFT_TF32,
                                        .params = model->table.reals,
                                        .folded = model->config.plain ? 0 : model->folded,
-                                       .factors = factors_of(model) };
+                                       .factors = factors_of(model),
+                                       .inputs = inputs_of(model),
+                                       .others = others_of(model, w->most) };
 
     return tft_queue_open(log, model->kernels, &needs, &w->queue);
 }
@@ -191,12 +213,13 @@ static int alloc_host(const struct tft_model *model, struct tft_workspace *w)
 /* Allocates one block, and lays it out twice; returns its bytes. */
 static size_t alloc_device(const struct tft_model *model, struct tft_workspace *w)
 {
-    struct arena arena = { 0 };
+    struct arena arena = { .narrow = narrow_of(w->queue) };
 
     layout_all(&arena, model, w);
     w->memory = arena.used == SIZE_MAX ? NULL : model->kernels->alloc(arena.used);
     size_t used = arena.used;
-    arena = (struct arena){ .base = w->memory };
+    arena.base = w->memory;
+    arena.used = 0;
     if (w->memory)
         layout_all(&arena, model, w);
     return used;
@@ -205,7 +228,7 @@ static size_t alloc_device(const struct tft_model *model, struct tft_workspace *
 /* Returns the bytes that a granule of this number of samples takes. */
 static size_t bytes_of(const struct tft_model *model, struct tft_workspace *w, size_t most)
 {
-    struct arena arena = { 0 };
+    struct arena arena = { .narrow = narrow_of(w->queue) };
 
     w->most = most;
     layout_all(&arena, model, w);

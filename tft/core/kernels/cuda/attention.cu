@@ -87,7 +87,7 @@ static __device__ __forceinline__ void tile_take(const float *from, size_t step,
     for (unsigned i = threadIdx.x; i < rows * packs; i += THREADS) {
         const unsigned row = i / packs, k = i % packs * V;
 
-        store<V>(row < count && k < n ? load<V>(from + row * step + k) : pack<V>{}, to + row * stride + k);
+        store<V>(row < count && k < n ? load_any<V>(from + row * step + k) : pack<V>{}, to + row * stride + k);
     }
 }
 
@@ -157,12 +157,12 @@ template <int V>
 static __device__ __forceinline__ void columns_put(pack<QUAD> x, unsigned column, unsigned n, bool adds, float *row)
 {
     if (V == QUAD && adds)
-        add_scaled(1, load<QUAD>(row + column), &x);
+        add_scaled(1, load_any<QUAD>(row + column), &x);
     if (V == QUAD)
-        store_global<QUAD>(x, row + column);
+        store_any<QUAD>(x, row + column);
     for (unsigned e = 0; V == 1 && e < QUAD; e++)
         if (column + e < n)
-            row[column + e] = (adds ? row[column + e] : 0) + x.v[e];
+            store_any<1>({ { (adds ? load_any<1>(row + column + e).v[0] : 0) + x.v[e] } }, row + column + e);
 }
 
 /* Scores of `count` queries: with the keys, or, backward, of d_o with the values. */
@@ -259,7 +259,7 @@ struct mean_of_heads {
             else
                 sum += dropout_value(run.keep[at], o[at], run.dropout.scale);
         }
-        mean[i] = sum / static_cast<float>(run.heads);
+        store_any<1>({ { sum / static_cast<float>(run.heads) } }, mean + i);
     }
 };
 
@@ -272,7 +272,7 @@ struct spread_mean {
     __device__ void operator()(size_t i) const
     {
         const size_t d = run.d, column = i % d, n = i / d % run.N, b = i / d / run.N / run.heads;
-        const float part = d_mean[(n * run.B + b) * d + column] / static_cast<float>(run.heads);
+        const float part = load_any<1>(d_mean + (n * run.B + b) * d + column).v[0] / static_cast<float>(run.heads);
 
         if (!run.dropout.threshold)
             d_o[i] = part;

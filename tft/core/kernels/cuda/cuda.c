@@ -57,6 +57,8 @@ static void cuda_close(struct queue *queue)
         cuda_note(queue, cudaStreamSynchronize(queue->stream));
     cuda_graphs_destroy(queue);
     cuda_plans_destroy(queue);
+    cudaFree(tft_place_of(queue->rounded));
+    cudaFree(tft_place_of(queue->others));
     cudaFree(queue->values);
     cudaFree(queue->meetings);
     cudaFree(queue->partial); /* cannot fail: nothing is under way */
@@ -78,6 +80,15 @@ static void find_properties(struct queue *queue)
         cuda_note(queue, cudaDeviceGetAttribute(&queue->multiprocessors, cudaDevAttrMultiProcessorCount, device));
 }
 
+/* Room for n numbers, or for one; a failure is noted. */
+static real *alloc_narrow(struct queue *queue, size_t n)
+{
+    void *place = NULL;
+
+    cuda_note(queue, cudaMalloc(&place, (n ? n : 1) * TFT_NARROW_BYTES));
+    return tft_narrow_at(place);
+}
+
 /* Opens a queue. A failed call of the device becomes the queue's failure. */
 static enum halay_status cuda_open(const struct queue_needs *needs, struct queue **out)
 {
@@ -88,6 +99,7 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
     queue->head.kernels = tft_kernels_cuda();
     queue->needs = *needs;
     queue->needs.tf32 = needs->tf32 && cuda_has_bf16(); /* the same devices have both */
+    queue->head.narrow = needs->bf16 && cuda_has_bf16();
     cuda_note(queue, cudaStreamCreateWithFlags(&queue->stream, cudaStreamNonBlocking));
     cuda_note(queue, cudaMalloc((void **)&queue->partial, CUDA_PARTIAL * sizeof *queue->partial));
     cuda_note(queue, cudaMalloc((void **)&queue->values, sizeof *queue->values));
@@ -95,6 +107,10 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
     if (queue->meetings)
         cuda_note(queue, cudaMemsetAsync(queue->meetings, 0, MEETINGS, queue->stream));
     cuda_note(queue, cudaHostAlloc((void **)&queue->stage, CUDA_STAGE, cudaHostAllocDefault));
+    if (queue->head.narrow) {
+        queue->rounded = alloc_narrow(queue, needs->params - needs->inputs);
+        queue->others = alloc_narrow(queue, needs->others);
+    }
     find_properties(queue);
     enum halay_status status = queue->failure ? HALAY_OK : cuda_plans_create(queue);
     if (status == HALAY_ERR_NO_MEMORY) {
@@ -107,9 +123,12 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
 
 static void cuda_begin(struct queue *queue, const real *params, const real *folded)
 {
-    (void)queue; /* nothing is kept of parameters */
-    (void)params;
+    const struct queue_needs *needs = &queue->needs;
+
     (void)folded;
+    queue->params = params;
+    if (queue->head.narrow && needs->params > needs->inputs)
+        cuda_copy(queue, params + needs->inputs, needs->params - needs->inputs, queue->rounded);
 }
 
 /* Waits for what is under way, and hands out what has been read meanwhile. */
@@ -165,11 +184,6 @@ static void cuda_to_host(struct queue *queue, const void *memory, size_t bytes, 
         cuda_settle(queue);
         done += part;
     } while (done < bytes);
-}
-
-void cuda_copy(struct queue *queue, const real *from, size_t n, real *to)
-{
-    cuda_note(queue, cudaMemcpyAsync(to, from, n * sizeof *to, cudaMemcpyDeviceToDevice, queue->stream));
 }
 
 static const struct kernels table = {

@@ -3,6 +3,9 @@
  * Internals of the CUDA kernel table, for tft/core/kernels/cuda/. tft/core/kernels/kernels.h describes the members;
  * tft/core/kernels/cpu_*.c is their reference implementation.
  *
+ * Activations are bf16 in memory where products round their factors to it (narrow.h); kernels are templates over the
+ * element, which is chosen once a call, by the address (device.cuh).
+ *
  * A queue is a stream. Members launch and return. The queue keeps the first error of a launch, and what is read back
  * after it is NaN. Sums over rows have a fixed order: slabs of rows, then the slabs one after the other, without
  * atomics, so that the same call gives the same bits.
@@ -64,6 +67,9 @@ struct queue {
     size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
+    const real *params;                 /* borrowed until `begin` */
+    real *rounded;                      /* narrow: params from needs.inputs on; NULL: the queue is not narrow */
+    real *others;                       /* narrow: a product's factor that is neither that nor an activation */
     float *partial;                     /* sums of slabs: CUDA_PARTIAL */
     unsigned *meetings;                 /* words that blocks of a kernel meet by, CUDA_MEETING_STEP apart */
     char *stage;                        /* pinned: CUDA_STAGE */

@@ -14,32 +14,152 @@
 #include "tft/core/kernels/cuda/cuda.h"
 #include "tft/core/kernels/cuda/launch.cuh"
 #include <cfloat>
+#include <cuda_bf16.h>
+#include <type_traits>
 
 constexpr size_t EXACT_ROWS = 2; /* products of no more rows, or terms, do not round to bf16 */
 constexpr int WARP = 32, EACH_THREADS = 256, SUM_THREADS = 256, ROW_WARPS = 4;
+
+/* The elements of arrays: float, or narrow, which is bf16 in memory (tft/core/kernels/narrow.h). Addresses are those of
+ * floats for both; what is loaded is floats, and rounded when it is stored. */
+struct narrow {
+};
+
+/* Calls call(T()) with the element of x's array. */
+template <class Call> static void with_element(const real *x, Call call)
+{
+    if (tft_is_narrow(x))
+        call(narrow());
+    else
+        call(float());
+}
 
 /* Neighbours that are loaded and stored as one. */
 template <int V> struct alignas(V * sizeof(float)) pack {
     float v[V];
 };
 
-template <int V> static __device__ __forceinline__ pack<V> load(const float *x)
+static __device__ __forceinline__ unsigned two_bf16(float x, float y)
 {
-    return *reinterpret_cast<const pack<V> *>(x);
+    const __nv_bfloat162 both = __floats2bfloat162_rn(x, y);
+
+    return static_cast<unsigned>(__bfloat16_as_ushort(both.y)) << 16 | __bfloat16_as_ushort(both.x);
 }
 
-template <int V> static __device__ __forceinline__ void store(const pack<V> &p, float *x)
+/* The word that V narrow neighbours are. */
+template <int V> struct narrow_word;
+template <> struct narrow_word<1> {
+    using type = unsigned short;
+    static __device__ __forceinline__ pack<1> open(type w)
+    {
+        return { { __uint_as_float(static_cast<unsigned>(w) << 16) } };
+    }
+    static __device__ __forceinline__ type close(const pack<1> &p)
+    {
+        return __bfloat16_as_ushort(__float2bfloat16(p.v[0]));
+    }
+};
+template <> struct narrow_word<2> {
+    using type = unsigned;
+    static __device__ __forceinline__ pack<2> open(type w)
+    {
+        return { { __uint_as_float(w << 16), __uint_as_float(w & 0xffff0000u) } };
+    }
+    static __device__ __forceinline__ type close(const pack<2> &p)
+    {
+        return two_bf16(p.v[0], p.v[1]);
+    }
+};
+template <> struct narrow_word<4> {
+    using type = uint2;
+    static __device__ __forceinline__ pack<4> open(type w)
+    {
+        return { { __uint_as_float(w.x << 16), __uint_as_float(w.x & 0xffff0000u), __uint_as_float(w.y << 16),
+                   __uint_as_float(w.y & 0xffff0000u) } };
+    }
+    static __device__ __forceinline__ type close(const pack<4> &p)
+    {
+        return make_uint2(two_bf16(p.v[0], p.v[1]), two_bf16(p.v[2], p.v[3]));
+    }
+};
+
+template <int V, class T = float> static __device__ __forceinline__ pack<V> load(const float *x)
 {
-    *reinterpret_cast<pack<V> *>(x) = p;
+    using word = narrow_word<V>;
+
+    if constexpr (std::is_same_v<T, narrow>)
+        return word::open(*static_cast<const typename word::type *>(tft_narrow_place(x)));
+    else
+        return *reinterpret_cast<const pack<V> *>(x);
+}
+
+template <int V, class T = float> static __device__ __forceinline__ void store(const pack<V> &p, float *x)
+{
+    using word = narrow_word<V>;
+
+    if constexpr (std::is_same_v<T, narrow>)
+        *static_cast<typename word::type *>(tft_narrow_place(x)) = word::close(p);
+    else
+        *reinterpret_cast<pack<V> *>(x) = p;
 }
 
 /* To global memory. The compiler takes packs apart, and does not always find that what it stores then is one. */
-template <int V> static __device__ __forceinline__ void store_global(const pack<V> &p, float *x)
+template <int V, class T = float> static __device__ __forceinline__ void store_global(const pack<V> &p, float *x)
 {
-    if constexpr (V == 4)
+    if constexpr (V == 4 && std::is_same_v<T, float>)
         __stwb(reinterpret_cast<float4 *>(x), make_float4(p.v[0], p.v[1], p.v[2], p.v[3]));
     else
-        store<V>(p, x);
+        store<V, T>(p, x);
+}
+
+/* One number. */
+template <class T> static __device__ __forceinline__ float get(const float *x)
+{
+    return load<1, T>(x).v[0];
+}
+
+template <class T> static __device__ __forceinline__ void put(float value, float *x)
+{
+    store<1, T>(pack<1>{ { value } }, x);
+}
+
+/* The numbers from one on, for a kernel that takes many of them: the place is found once. */
+template <class T> struct view {
+    using word = std::conditional_t<std::is_same_v<T, narrow>, unsigned short, float>;
+    word *at;
+
+    __device__ __forceinline__ explicit view(const float *x)
+        : at(static_cast<word *>(std::is_same_v<T, narrow> ? tft_narrow_place(x) : const_cast<float *>(x)))
+    {
+    }
+    __device__ __forceinline__ float get(size_t i) const
+    {
+        if constexpr (std::is_same_v<T, narrow>)
+            return narrow_word<1>::open(at[i]).v[0];
+        else
+            return at[i];
+    }
+    __device__ __forceinline__ void put(float value, size_t i) const
+    {
+        if constexpr (std::is_same_v<T, narrow>)
+            at[i] = narrow_word<1>::close({ { value } });
+        else
+            at[i] = value;
+    }
+};
+
+/* Neighbours of an array whose element the kernel does not know. */
+template <int V> static __device__ __forceinline__ pack<V> load_any(const float *x)
+{
+    return tft_is_narrow(x) ? load<V, narrow>(x) : load<V>(x);
+}
+
+template <int V> static __device__ __forceinline__ void store_any(const pack<V> &p, float *x)
+{
+    if (tft_is_narrow(x))
+        store<V, narrow>(p, x);
+    else
+        store_global<V>(p, x);
 }
 
 /* Returns true if rows of W floats can be read four at a time, at all these places. */

@@ -27,21 +27,22 @@ static __device__ __forceinline__ opened open_gate(float v, float bias_v, float 
 }
 
 /* N columns a lane: W is at most N warps. */
-template <int N> struct gate_norm_row {
+template <int N, class T> struct gate_norm_row {
     struct gate_norm g;
 
     __device__ void operator()(size_t r, unsigned lane) const
     {
-        const size_t W = g.norm.W, first = r * W;
+        const size_t W = g.norm.W, first = r * W + lane;
+        const view<T> v(g.v + first), s(g.s + first), skip(g.skip + first), xhats(g.xhat + first);
         float y[N], sum = 0, squares = 0;
 
         for (int k = 0; k < N; k++) {
-            const size_t i = lane + k * WARP;
+            const size_t at = k * WARP, i = lane + at;
 
             if (i < W) {
-                const opened gate = open_gate(g.v[first + i], g.bias_v[i], g.s[first + i], g.bias_g[i]);
+                const opened gate = open_gate(v.get(at), g.bias_v[i], s.get(at), g.bias_g[i]);
 
-                y[k] = g.skip[first + i] + gate.v * gate.s;
+                y[k] = skip.get(at) + gate.v * gate.s;
                 sum += y[k];
             }
         }
@@ -51,17 +52,18 @@ template <int N> struct gate_norm_row {
                 squares += (y[k] - mean) * (y[k] - mean);
         const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(W) + g.norm.epsilon);
         const float weight = g.weights ? g.weights[r * g.V] : 0;
+        const view<T> z(g.z + first), sums(g.sum + first);
         for (int k = 0; k < N; k++) {
-            const size_t i = lane + k * WARP;
+            const size_t at = k * WARP, i = lane + at;
 
             if (i < W) {
-                const float xhat = (y[k] - mean) * scale, z = norm_z(g.norm.gamma[i], xhat, g.norm.beta[i]);
+                const float xhat = (y[k] - mean) * scale, value = norm_z(g.norm.gamma[i], xhat, g.norm.beta[i]);
 
-                g.xhat[first + i] = xhat;
+                xhats.put(xhat, at);
                 if (g.z)
-                    g.z[first + i] = z;
+                    z.put(value, at);
                 if (g.weights)
-                    g.sum[first + i] = (g.add ? g.sum[first + i] : 0) + weight * z;
+                    sums.put((g.add ? sums.get(at) : 0) + weight * value, at);
             }
         }
         if (lane == 0)
@@ -70,30 +72,31 @@ template <int N> struct gate_norm_row {
 };
 
 /* The gate alone. */
-struct gate_cell {
+template <class T> struct gate_cell {
     struct gate_norm g;
 
     __device__ void operator()(size_t r, size_t i) const
     {
         const size_t at = r * g.norm.W + i;
-        const opened gate = open_gate(g.v[at], g.bias_v[i], g.s[at], g.bias_g[i]);
+        const opened gate = open_gate(get<T>(g.v + at), g.bias_v[i], get<T>(g.s + at), g.bias_g[i]);
 
-        g.xhat[at] = g.skip[at] + gate.v * gate.s;
+        put<T>(get<T>(g.skip + at) + gate.v * gate.s, g.xhat + at);
     }
 };
 
 /* ---- backward ---- */
 
 /* The gradients of an element's two products. */
-static __device__ __forceinline__ opened gate_slopes(const struct gate_norm_backward &b, size_t at, size_t i, float d_y)
+static __device__ __forceinline__ opened gate_slopes(const struct gate_norm_backward &b, float v, float s, size_t i,
+                                                     float d_y)
 {
-    const opened gate = open_gate(b.v[at], b.bias_v[i], b.s[at], b.bias_g[i]);
+    const opened gate = open_gate(v, b.bias_v[i], s, b.bias_g[i]);
     const float d_v = d_y * gate.s;
 
     return { d_v, gate_d_g(d_v, gate.v, gate.s) };
 }
 
-template <int N>
+template <int N, class T>
 static __global__ void __launch_bounds__(WARP *ROW_WARPS)
     gate_norm_slabs(struct gate_norm_backward b, size_t slab, float *partial)
 {
@@ -106,14 +109,16 @@ static __global__ void __launch_bounds__(WARP *ROW_WARPS)
 
     for (size_t r = blockIdx.x * slab + warp; r < end; r += ROW_WARPS) {
         const float weight = b.weights ? b.weights[r * b.V] : 1, inverse = norm.inverse[r];
+        const size_t first = r * W + lane;
+        const view<T> d_z(from + first), xhat(norm.xhat + first), v(b.v + first), s(b.s + first), d_y(norm.d_z + first);
         float d[N], x[N], sum = 0, dot = 0, weighed = 0;
 
         for (int k = 0; k < N; k++) {
             const size_t i = lane + k * WARP;
 
             if (i < W) {
-                d[k] = from[r * W + i];
-                x[k] = norm.xhat[r * W + i];
+                d[k] = d_z.get(k * WARP);
+                x[k] = xhat.get(k * WARP);
                 if (b.weights)
                     weighed += d[k] * norm_z(norm.gamma[i], x[k], b.beta[i]);
                 d[k] *= weight;
@@ -130,15 +135,15 @@ static __global__ void __launch_bounds__(WARP *ROW_WARPS)
         if (b.weights && lane == 0)
             b.d_weights[r * b.V] = weighed;
         for (int k = 0; k < N; k++) {
-            const size_t i = lane + k * WARP, at = r * W + i;
+            const size_t at = k * WARP, i = lane + at;
 
             if (i < W) {
-                const float d_y = norm_d_y(inverse, norm.gamma[i] * d[k], sum, x[k], dot);
-                const opened slopes = gate_slopes(b, at, i, d_y);
+                const float d_of_y = norm_d_y(inverse, norm.gamma[i] * d[k], sum, x[k], dot);
+                const opened slopes = gate_slopes(b, v.get(at), s.get(at), i, d_of_y);
 
-                norm.d_z[at] = d_y;
-                b.d_v[at] = slopes.v;
-                b.d_g[at] = slopes.s;
+                d_y.put(d_of_y, at);
+                store_any<1>({ { slopes.v } }, b.d_v + first + at);
+                store_any<1>({ { slopes.s } }, b.d_g + first + at);
                 sums[SUM_V][k] += slopes.v;
                 sums[SUM_G][k] += slopes.s;
             }
@@ -159,29 +164,29 @@ static __global__ void __launch_bounds__(WARP *ROW_WARPS)
 }
 
 /* The gate alone, from the gradient of y. */
-struct gate_columns {
+template <class T> struct gate_columns {
     static constexpr int SUMS = 2;
     struct gate_norm_backward b;
 
     template <int V> __device__ pack<V> read(size_t r, size_t i) const
     {
-        return load<V>(b.norm.d_z + r * b.norm.W + i);
+        return load<V, T>(b.norm.d_z + r * b.norm.W + i);
     }
     template <int V> __device__ void operator()(size_t r, size_t i, const pack<V> &d_y, pack<V> *sums) const
     {
         for (int k = 0; k < V; k++) {
             const size_t at = r * b.norm.W + i + k;
-            const opened slopes = gate_slopes(b, at, i + k, d_y.v[k]);
+            const opened slopes = gate_slopes(b, get<T>(b.v + at), get<T>(b.s + at), i + k, d_y.v[k]);
 
-            b.d_v[at] = slopes.v;
-            b.d_g[at] = slopes.s;
+            store_any<1>({ { slopes.v } }, b.d_v + at);
+            store_any<1>({ { slopes.s } }, b.d_g + at);
             sums[0].v[k] += slopes.v;
             sums[1].v[k] += slopes.s;
         }
     }
 };
 
-template <int N> static void run_slabs(struct queue *queue, const struct gate_norm_backward *b)
+template <int N, class T> static void run_slabs(struct queue *queue, const struct gate_norm_backward *b)
 {
     const struct norm_backward *norm = &b->norm;
     const size_t W = norm->W, most = CUDA_PARTIAL / (GATE_SUMS * W), rows = ROW_WARPS;
@@ -192,9 +197,48 @@ template <int N> static void run_slabs(struct queue *queue, const struct gate_no
     slab = (norm->R + slabs - 1) / slabs;
     slabs = (norm->R + slab - 1) / slab;
     cuda_note(queue,
-              cuda_launch(gate_norm_slabs<N>, slabs, WARP * ROW_WARPS, 0, queue->stream, *b, slab, queue->partial));
+              cuda_launch(gate_norm_slabs<N, T>, slabs, WARP * ROW_WARPS, 0, queue->stream, *b, slab, queue->partial));
     launch_columns<1>(queue, sum_slabs<GATE_SUMS>{ queue->partial, W }, slabs, W, 1,
                       sums_to<GATE_SUMS>{ { norm->d_gamma, norm->d_beta, b->sum_v, b->sum_g }, 0, norm->add });
+}
+
+template <class T> static void gate_forward(struct queue *queue, const struct gate_norm *g)
+{
+    const struct norm *norm = &g->norm;
+    const struct weighted z = { norm->R, norm->W, g->V, g->weights, g->xhat, norm->gamma, norm->beta };
+
+    if (norm->W <= 2 * WARP) {
+        run_rows(queue, gate_norm_row<2, T>{ *g }, norm->R);
+    } else if (norm->W <= 5 * WARP) {
+        run_rows(queue, gate_norm_row<5, T>{ *g }, norm->R);
+    } else if (norm->W <= CUDA_ROW_MOST) {
+        run_rows(queue, gate_norm_row<CUDA_ROW_MOST / WARP, T>{ *g }, norm->R);
+    } else {
+        run_cells(queue, gate_cell<T>{ *g }, norm->R, norm->W);
+        cuda_norm(queue, norm, g->xhat, g->inverse, g->z);
+        if (g->weights)
+            cuda_weighted_sum(queue, &z, g->add, g->sum);
+    }
+}
+
+template <class T> static void gate_backward(struct queue *queue, const struct gate_norm_backward *b)
+{
+    const struct norm_backward *norm = &b->norm;
+    const struct weighted z = { norm->R, norm->W, b->V, b->weights, norm->xhat, norm->gamma, b->beta };
+
+    if (norm->W <= 2 * WARP) {
+        run_slabs<2, T>(queue, b);
+    } else if (norm->W <= 5 * WARP) {
+        run_slabs<5, T>(queue, b);
+    } else if (norm->W <= CUDA_ROW_MOST) {
+        run_slabs<CUDA_ROW_MOST / WARP, T>(queue, b);
+    } else {
+        if (b->weights)
+            cuda_weighted_sum_backward(queue, &z, b->d_sum, norm->d_z, b->d_weights);
+        cuda_norm_backward(queue, norm);
+        run_columns(queue, gate_columns<T>{ *b }, takes_four(norm->W, norm->d_z), norm->R, norm->W, norm->add, b->sum_v,
+                    b->sum_g);
+    }
 }
 
 } // namespace gate_norm_kernels
@@ -203,39 +247,10 @@ using namespace gate_norm_kernels;
 
 void cuda_gate_norm(struct queue *queue, const struct gate_norm *g)
 {
-    const struct norm *norm = &g->norm;
-    const struct weighted z = { norm->R, norm->W, g->V, g->weights, g->xhat, norm->gamma, norm->beta };
-
-    if (norm->W <= 2 * WARP) {
-        run_rows(queue, gate_norm_row<2>{ *g }, norm->R);
-    } else if (norm->W <= 5 * WARP) {
-        run_rows(queue, gate_norm_row<5>{ *g }, norm->R);
-    } else if (norm->W <= CUDA_ROW_MOST) {
-        run_rows(queue, gate_norm_row<CUDA_ROW_MOST / WARP>{ *g }, norm->R);
-    } else {
-        run_cells(queue, gate_cell{ *g }, norm->R, norm->W);
-        cuda_norm(queue, norm, g->xhat, g->inverse, g->z);
-        if (g->weights)
-            cuda_weighted_sum(queue, &z, g->add, g->sum);
-    }
+    with_element(g->v, [&](auto element) { gate_forward<decltype(element)>(queue, g); });
 }
 
 void cuda_gate_norm_backward(struct queue *queue, const struct gate_norm_backward *b)
 {
-    const struct norm_backward *norm = &b->norm;
-    const struct weighted z = { norm->R, norm->W, b->V, b->weights, norm->xhat, norm->gamma, b->beta };
-
-    if (norm->W <= 2 * WARP) {
-        run_slabs<2>(queue, b);
-    } else if (norm->W <= 5 * WARP) {
-        run_slabs<5>(queue, b);
-    } else if (norm->W <= CUDA_ROW_MOST) {
-        run_slabs<CUDA_ROW_MOST / WARP>(queue, b);
-    } else {
-        if (b->weights)
-            cuda_weighted_sum_backward(queue, &z, b->d_sum, norm->d_z, b->d_weights);
-        cuda_norm_backward(queue, norm);
-        run_columns(queue, gate_columns{ *b }, takes_four(norm->W, norm->d_z), norm->R, norm->W, norm->add, b->sum_v,
-                    b->sum_g);
-    }
+    with_element(b->v, [&](auto element) { gate_backward<decltype(element)>(queue, b); });
 }

@@ -11,20 +11,20 @@ namespace gates_kernels
 
 /* ---- ELU ---- */
 
-template <int V> struct elu_of {
+template <int V, class T> struct elu_of {
     float *x;
 
     __device__ void operator()(size_t i) const
     {
-        pack<V> p = load<V>(x + V * i);
+        pack<V> p = load<V, T>(x + V * i);
 
         for (int k = 0; k < V; k++)
             p.v[k] = p.v[k] > 0 ? p.v[k] : expm1f(p.v[k]);
-        store<V>(p, x + V * i);
+        store<V, T>(p, x + V * i);
     }
 };
 
-struct elu_backward {
+template <class T> struct elu_backward {
     static constexpr int SUMS = 1;
     const float *e;
     size_t W;
@@ -35,7 +35,7 @@ struct elu_backward {
     };
     template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
-        return { load<V>(e + r * W + i), load<V>(d_e + r * W + i) };
+        return { load<V, T>(e + r * W + i), load<V, T>(d_e + r * W + i) };
     }
     template <int V> __device__ void operator()(size_t r, size_t i, const input<V> &in, pack<V> *sums) const
     {
@@ -45,7 +45,7 @@ struct elu_backward {
             d.v[k] = in.d.v[k] * elu_slope(in.y.v[k]);
             sums[0].v[k] += d.v[k];
         }
-        store<V>(d, d_e + r * W + i);
+        store<V, T>(d, d_e + r * W + i);
     }
 };
 
@@ -118,7 +118,7 @@ static __device__ __forceinline__ pack<4> drop_four(uint32_t keep, pack<4> x, fl
 }
 
 /* A thread a counter. WHOLE: rows begin and end with one, and four elements can be taken at a time. */
-template <bool WHOLE> struct drop {
+template <bool WHOLE, class T> struct drop {
     struct masked_rows rows;
     const struct pass_values *pass;
     const float *x, *bias; /* bias may be NULL */
@@ -135,7 +135,7 @@ template <bool WHOLE> struct drop {
         if (WHOLE) {
             const size_t at = first + 4 * counter;
             const draws drawn = of_row.at(counter);
-            pack<4> value = load<4>(x + at);
+            pack<4> value = load<4, T>(x + at);
             uint32_t kept = 0;
 
             for (int k = 0; k < 4; k++)
@@ -143,14 +143,14 @@ template <bool WHOLE> struct drop {
             if (bias)
                 value = value + load<4>(bias + 4 * counter);
             *reinterpret_cast<uint32_t *>(keep + at) = kept;
-            store<4>(drop_four(kept, value, rows.dropout.scale), u + at);
+            store<4, T>(drop_four(kept, value, rows.dropout.scale), u + at);
         } else {
             each_draw(of_row, counter, rows.W, [&](size_t column, uint32_t draw) {
                 const bool is_in = draw >= rows.dropout.threshold;
 
                 keep[first + column] = is_in;
-                u[first + column] =
-                    dropout_value(is_in, x[first + column] + (bias ? bias[column] : 0), rows.dropout.scale);
+                put<T>(dropout_value(is_in, get<T>(x + first + column) + (bias ? bias[column] : 0), rows.dropout.scale),
+                       u + first + column);
             });
         }
     }
@@ -172,27 +172,28 @@ struct draw_heads {
     }
 };
 
-template <int V> struct add_bias {
+template <int V, class T> struct add_bias {
     const float *x, *bias;
     size_t W;
     float *u;
 
     __device__ void operator()(size_t r, size_t i) const
     {
-        store<V>(load<V>(x + r * W + V * i) + load<V>(bias + V * i), u + r * W + V * i);
+        store<V, T>(load<V, T>(x + r * W + V * i) + load<V>(bias + V * i), u + r * W + V * i);
     }
 };
 
-template <bool WHOLE> struct drop_backward {
+template <bool WHOLE, class T> struct drop_backward {
     const uint8_t *keep;
     float scale, *d;
 
     __device__ void operator()(size_t i) const
     {
         if (WHOLE)
-            store<4>(drop_four(reinterpret_cast<const uint32_t *>(keep)[i], load<4>(d + 4 * i), scale), d + 4 * i);
+            store<4, T>(drop_four(reinterpret_cast<const uint32_t *>(keep)[i], load<4, T>(d + 4 * i), scale),
+                        d + 4 * i);
         else
-            d[i] = dropout_value(keep[i], d[i], scale);
+            put<T>(dropout_value(keep[i], get<T>(d + i), scale), d + i);
     }
 };
 
@@ -202,15 +203,21 @@ using namespace gates_kernels;
 
 void cuda_elu(struct queue *queue, size_t n, real *x)
 {
-    if (takes_four(n, x))
-        run_each(queue, elu_of<4>{ x }, n / 4);
-    else
-        run_each(queue, elu_of<1>{ x }, n);
+    with_element(x, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(n, x))
+            run_each(queue, elu_of<4, T>{ x }, n / 4);
+        else
+            run_each(queue, elu_of<1, T>{ x }, n);
+    });
 }
 
 void cuda_elu_backward(struct queue *queue, const real *e, size_t R, size_t W, int add, real *d_e, real *sum)
 {
-    run_columns(queue, elu_backward{ e, W, d_e }, takes_four(W, e, d_e), R, W, add, sum);
+    with_element(e, [&](auto element) {
+        run_columns(queue, elu_backward<decltype(element)>{ e, W, d_e }, takes_four(W, e, d_e), R, W, add, sum);
+    });
 }
 
 /* Returns true if flags can be taken four at a time, too. */
@@ -219,30 +226,41 @@ static bool takes_flags(const uint8_t *keep)
     return reinterpret_cast<uintptr_t>(keep) % sizeof(uint32_t) == 0;
 }
 
-void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
-                  real *u)
+template <class T>
+static void run_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias,
+                        uint8_t *keep, real *u)
 {
     const size_t R = rows->R, W = rows->W;
     const bool four = takes_four(W, x, bias, u);
 
     if (rows->dropout.threshold && four && takes_flags(keep) && rows->site.stride % 4 == 0 && rows->site.first % 4 == 0)
-        run_cells(queue, drop<true>{ *rows, queue->current, x, bias, keep, u }, R, W / 4);
+        run_cells(queue, drop<true, T>{ *rows, queue->current, x, bias, keep, u }, R, W / 4);
     else if (rows->dropout.threshold)
-        run_cells(queue, drop<false>{ *rows, queue->current, x, bias, keep, u }, R, counters_of(W));
+        run_cells(queue, drop<false, T>{ *rows, queue->current, x, bias, keep, u }, R, counters_of(W));
     else if (bias && four)
-        run_cells(queue, add_bias<4>{ x, bias, W, u }, R, W / 4);
+        run_cells(queue, add_bias<4, T>{ x, bias, W, u }, R, W / 4);
     else if (bias)
-        run_cells(queue, add_bias<1>{ x, bias, W, u }, R, W);
+        run_cells(queue, add_bias<1, T>{ x, bias, W, u }, R, W);
     else if (u != x)
         cuda_copy(queue, x, R * W, u);
 }
 
+void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const real *x, const real *bias, uint8_t *keep,
+                  real *u)
+{
+    with_element(x, [&](auto element) { run_dropout<decltype(element)>(queue, rows, x, bias, keep, u); });
+}
+
 void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d)
 {
-    if (dropout->threshold && takes_four(n, d) && takes_flags(keep))
-        run_each(queue, drop_backward<true>{ keep, dropout->scale, d }, n / 4);
-    else if (dropout->threshold)
-        run_each(queue, drop_backward<false>{ keep, dropout->scale, d }, n);
+    with_element(d, [&](auto element) {
+        using T = decltype(element);
+
+        if (dropout->threshold && takes_four(n, d) && takes_flags(keep))
+            run_each(queue, drop_backward<true, T>{ keep, dropout->scale, d }, n / 4);
+        else if (dropout->threshold)
+            run_each(queue, drop_backward<false, T>{ keep, dropout->scale, d }, n);
+    });
 }
 
 void cuda_draw_heads(struct queue *queue, const struct attention_run *run)

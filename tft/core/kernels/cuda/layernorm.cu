@@ -9,7 +9,7 @@
 namespace layernorm_kernels
 {
 
-struct normalise {
+template <class T> struct normalise {
     size_t W;
     float epsilon;
     const float *gamma, *beta;
@@ -20,24 +20,24 @@ struct normalise {
         float *row = y + r * W, sum = 0, squares = 0;
 
         for (size_t i = lane; i < W; i += WARP)
-            sum += row[i];
+            sum += get<T>(row + i);
         const float mean = warp_sum(sum) / static_cast<float>(W);
         for (size_t i = lane; i < W; i += WARP)
-            squares += (row[i] - mean) * (row[i] - mean);
+            squares += (get<T>(row + i) - mean) * (get<T>(row + i) - mean);
         const float scale = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(W) + epsilon);
         for (size_t i = lane; i < W; i += WARP) {
-            const float xhat = (row[i] - mean) * scale;
+            const float xhat = (get<T>(row + i) - mean) * scale;
 
-            row[i] = xhat;
+            put<T>(xhat, row + i);
             if (z)
-                z[r * W + i] = norm_z(gamma[i], xhat, beta[i]);
+                put<T>(norm_z(gamma[i], xhat, beta[i]), z + r * W + i);
         }
         if (lane == 0)
             inverse[r] = scale;
     }
 };
 
-struct norm_sums {
+template <class T> struct norm_sums {
     static constexpr int SUMS = 2;
     const float *d_z, *xhat;
     size_t W;
@@ -47,7 +47,7 @@ struct norm_sums {
     };
     template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
-        return { load<V>(d_z + r * W + i), load<V>(xhat + r * W + i) };
+        return { load<V, T>(d_z + r * W + i), load<V, T>(xhat + r * W + i) };
     }
     template <int V> __device__ void operator()(size_t, size_t, const input<V> &in, pack<V> *sums) const
     {
@@ -58,7 +58,7 @@ struct norm_sums {
     }
 };
 
-struct norm_rows {
+template <class T> struct norm_rows {
     size_t W;
     const float *xhat, *inverse, *gamma;
     float *d_z;
@@ -69,15 +69,15 @@ struct norm_rows {
         float *d = d_z + r * W, sum = 0, dot = 0;
 
         for (size_t i = lane; i < W; i += WARP) {
-            const float s = gamma[i] * d[i];
+            const float s = gamma[i] * get<T>(d + i);
 
             sum += s;
-            dot += s * x[i];
+            dot += s * get<T>(x + i);
         }
         sum = warp_sum(sum) / static_cast<float>(W);
         dot = warp_sum(dot) / static_cast<float>(W);
         for (size_t i = lane; i < W; i += WARP)
-            d[i] = norm_d_y(inverse[r], gamma[i] * d[i], sum, x[i], dot);
+            put<T>(norm_d_y(inverse[r], gamma[i] * get<T>(d + i), sum, get<T>(x + i), dot), d + i);
     }
 };
 
@@ -87,12 +87,19 @@ using namespace layernorm_kernels;
 
 void cuda_norm(struct queue *queue, const struct norm *norm, real *y, real *inverse, real *z)
 {
-    run_rows(queue, normalise{ norm->W, norm->epsilon, norm->gamma, norm->beta, y, inverse, z }, norm->R);
+    with_element(y, [&](auto element) {
+        run_rows(queue, normalise<decltype(element)>{ norm->W, norm->epsilon, norm->gamma, norm->beta, y, inverse, z },
+                 norm->R);
+    });
 }
 
 void cuda_norm_backward(struct queue *queue, const struct norm_backward *b)
 {
-    run_columns(queue, norm_sums{ b->d_z, b->xhat, b->W }, takes_four(b->W, b->d_z, b->xhat), b->R, b->W, b->add,
-                b->d_gamma, b->d_beta);
-    run_rows(queue, norm_rows{ b->W, b->xhat, b->inverse, b->gamma, b->d_z }, b->R);
+    with_element(b->xhat, [&](auto element) {
+        using T = decltype(element);
+
+        run_columns(queue, norm_sums<T>{ b->d_z, b->xhat, b->W }, takes_four(b->W, b->d_z, b->xhat), b->R, b->W, b->add,
+                    b->d_gamma, b->d_beta);
+        run_rows(queue, norm_rows<T>{ b->W, b->xhat, b->inverse, b->gamma, b->d_z }, b->R);
+    });
 }

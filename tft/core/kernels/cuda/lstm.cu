@@ -14,7 +14,7 @@ namespace lstm_kernels
 {
 
 /* An element of the state. */
-struct lstm_cell {
+template <class T> struct lstm_cell {
     size_t B, H, t;
     const size_t *padding; /* NULL: every step exists */
     float *gates;          /* (B, 4 H) of this step */
@@ -25,23 +25,23 @@ struct lstm_cell {
     {
         const size_t b = i / H, k = i % H;
         float *g = gates + b * 4 * H + k;
-        const float in = real_sigmoid(g[0]), forget = real_sigmoid(g[H]), value = real_tanh(g[2 * H]),
-                    out = real_sigmoid(g[3 * H]);
+        const float in = real_sigmoid(get<T>(g)), forget = real_sigmoid(get<T>(g + H)),
+                    value = real_tanh(get<T>(g + 2 * H)), out = real_sigmoid(get<T>(g + 3 * H));
         const float cell = lstm_c(in, forget, value, c_before[i]);
         const bool passes = padding && t < padding[b];
 
-        g[0] = in;
-        g[H] = forget;
-        g[2 * H] = value;
-        g[3 * H] = out;
+        put<T>(in, g);
+        put<T>(forget, g + H);
+        put<T>(value, g + 2 * H);
+        put<T>(out, g + 3 * H);
         c[i] = passes ? c_before[i] : cell;
-        h[i] = passes ? h_before[i] : out * real_tanh(cell);
+        put<T>(passes ? get<T>(h_before + i) : out * real_tanh(cell), h + i);
     }
 };
 
 /* d_c: in of c_t, out of c_(t-1). The gradient of h_t is the sum of those from step t + 1 and from above; for a step
  * that does not exist it passes on to h_(t-1) (`passed`), after the product of gates that are 0. */
-struct lstm_cell_backward {
+template <class T> struct lstm_cell_backward {
     size_t B, H, t;
     const size_t *padding;
     float *gates;
@@ -54,19 +54,21 @@ struct lstm_cell_backward {
         float *at = gates + b * 4 * H + k;
 
         if (padding && t < padding[b]) {
-            at[0] = at[H] = at[2 * H] = at[3 * H] = 0;
-            passed[i] = d_h[i];
+            for (size_t gate = 0; gate < GATES; gate++)
+                put<T>(0, at + gate * H);
+            put<T>(get<T>(d_h + i), passed + i);
             return;
         }
         const lstm_unit_gradient d =
-            lstm_unit_backward(at[0], at[H], at[2 * H], at[3 * H], c[i], c_before[i], d_h[i] + d_out[i], d_c[i]);
+            lstm_unit_backward(get<T>(at), get<T>(at + H), get<T>(at + 2 * H), get<T>(at + 3 * H), c[i], c_before[i],
+                               get<T>(d_h + i) + get<T>(d_out + i), get<T>(d_c + i));
 
-        at[0] = d.i;
-        at[H] = d.f;
-        at[2 * H] = d.g;
-        at[3 * H] = d.o;
-        d_c[i] = d.c;
-        passed[i] = 0;
+        put<T>(d.i, at);
+        put<T>(d.f, at + H);
+        put<T>(d.g, at + 2 * H);
+        put<T>(d.o, at + 3 * H);
+        put<T>(d.c, d_c + i);
+        put<T>(0, passed + i);
     }
 };
 
@@ -93,10 +95,12 @@ void cuda_lstm(struct queue *queue, const struct lstm_run *run)
         float *gates = run->gates + 4 * before;
 
         cuda_multiply(queue, matrix_of(run->h + before, H), matrix_of(run->u, 4 * H), B, 4 * H, H, added(gates, 4 * H));
-        run_each(queue,
-                 lstm_cell{ B, H, run->first + t, run->padding, gates, run->h + before, run->c + before, run->h + after,
-                            run->c + after },
-                 B * H);
+        with_element(gates, [&](auto element) {
+            run_each(queue,
+                     lstm_cell<decltype(element)>{ B, H, run->first + t, run->padding, gates, run->h + before,
+                                                   run->c + before, run->h + after, run->c + after },
+                     B * H);
+        });
     }
 }
 
@@ -112,10 +116,12 @@ void cuda_lstm_backward(struct queue *queue, const struct lstm_run *run, const s
         const size_t before = t * B * H, after = before + B * H;
         float *gates = run->gates + 4 * before;
 
-        run_each(queue,
-                 lstm_cell_backward{ B, H, run->first + t, run->padding, gates, run->c + before, run->c + after, d_h,
-                                     d->d_out + before, d->d_c, made },
-                 B * H);
+        with_element(gates, [&](auto element) {
+            run_each(queue,
+                     lstm_cell_backward<decltype(element)>{ B, H, run->first + t, run->padding, gates, run->c + before,
+                                                            run->c + after, d_h, d->d_out + before, d->d_c, made },
+                     B * H);
+        });
         cuda_multiply(queue, matrix_of(gates, 4 * H), matrix_t(run->u, 4 * H), B, H, 4 * H, added(made, H));
         std::swap(d_h, made);
     }

@@ -17,7 +17,6 @@
 #include "tft/core/kernels/cuda/lstm.cuh"
 #include "tft/core/kernels/cuda/mma.cuh"
 #include "tft/core/kernels/formulas.h"
-#include <cuda_bf16.h>
 
 __align__(16) extern __shared__ unsigned char dynamic_shared[];
 
@@ -52,52 +51,50 @@ template <int GROUPS> struct lane_place {
     }
 };
 
-static __device__ __forceinline__ unsigned two_bf16(float x, float y)
-{
-    const __nv_bfloat162 both = __floats2bfloat162_rn(x, y);
-
-    return static_cast<unsigned>(__bfloat16_as_ushort(both.y)) << 16 | __bfloat16_as_ushort(both.x);
-}
-
 /* Units k and k + 1 of a row of H, whose place is `at`; 0 beyond the row's end. V = 2: H is even, and places are
  * aligned to 8 bytes. */
-template <int V> static __device__ __forceinline__ pair load_pair(const float *at, unsigned k, unsigned H)
+template <int V, class T = float>
+static __device__ __forceinline__ pair load_pair(const float *at, unsigned k, unsigned H)
 {
     if (V == 2)
-        return k < H ? load<2>(at) : pair{ { 0, 0 } };
-    return pair{ { k < H ? at[0] : 0, k + 1 < H ? at[1] : 0 } };
+        return k < H ? load<2, T>(at) : pair{ { 0, 0 } };
+    return pair{ { k < H ? get<T>(at) : 0, k + 1 < H ? get<T>(at + 1) : 0 } };
 }
 
-template <int V> static __device__ __forceinline__ void store_pair(const pair &x, float *at, unsigned k, unsigned H)
+template <int V, class T>
+static __device__ __forceinline__ void store_pair(const pair &x, float *at, unsigned k, unsigned H)
 {
     if (V == 2 && k < H)
-        store<2>(x, at);
+        store<2, T>(x, at);
     for (unsigned i = 0; V == 1 && i < 2; i++)
         if (k + i < H)
-            at[i] = x.v[i];
+            put<T>(x.v[i], at + i);
 }
 
 /* A pair of every sample of a lane, as mma_bf16 orders its sums: [2 i + second] of unit i. */
 template <int GROUPS> struct lane_cells {
     float v[GROUPS][4];
 
-    template <int V> __device__ __forceinline__ void take(const lane_place<GROUPS> &at, const float *rows, unsigned W)
+    template <int V, class T>
+    __device__ __forceinline__ void take(const lane_place<GROUPS> &at, const float *rows, unsigned W)
     {
         for (int n = 0; n < GROUPS; n++)
             for (int s = 0; s < 2; s++) {
                 const unsigned b = at.at(n, s);
-                const pair x = b < at.B ? load_pair<V>(rows + (b * W + at.unit), at.unit, at.H) : pair{ { 0, 0 } };
+                const pair x = b < at.B ? load_pair<V, T>(rows + (b * W + at.unit), at.unit, at.H) : pair{ { 0, 0 } };
 
                 v[n][s] = x.v[0];
                 v[n][2 + s] = x.v[1];
             }
     }
-    template <int V> __device__ __forceinline__ void put(const lane_place<GROUPS> &at, float *rows, unsigned W) const
+    template <int V, class T>
+    __device__ __forceinline__ void give(const lane_place<GROUPS> &at, float *rows, unsigned W) const
     {
         for (int n = 0; n < GROUPS; n++)
             for (int s = 0; s < 2; s++)
                 if (at.at(n, s) < at.B)
-                    store_pair<V>(pair{ { v[n][s], v[n][2 + s] } }, rows + (at.at(n, s) * W + at.unit), at.unit, at.H);
+                    store_pair<V, T>(pair{ { v[n][s], v[n][2 + s] } }, rows + (at.at(n, s) * W + at.unit), at.unit,
+                                     at.H);
     }
     /* To the tile of the right factor whose rows these units are: (GROUPS, WARP). */
     __device__ __forceinline__ void put_tile(const lane_place<GROUPS> &at, uint2 *tile) const
@@ -190,7 +187,8 @@ static __device__ __forceinline__ void cells_step(lane_cells<GROUPS> (&gates)[GA
         }
 }
 
-template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MOST, 1) alone_forward(lstm_steps s)
+template <int GROUPS, int V, class T>
+static __global__ void __launch_bounds__(THREADS_MOST, 1) alone_forward(lstm_steps s)
 {
     const lstm_run &run = s.run;
     const lane_place<GROUPS> at(run);
@@ -203,11 +201,11 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
 
     take_weights<V>(run.u, run.H, false, u);
     take_padding(at, run.padding, padding);
-    c.template take<V>(at, run.c, run.H);
-    h.template take<V>(at, run.h, run.H);
+    c.template take<V, float>(at, run.c, run.H);
+    h.template take<V, T>(at, run.h, run.H);
     h.put_tile(at, right + at.warp * GROUPS * WARP);
     for (size_t gate = 0; gate < GATES; gate++)
-        next[gate].template take<V>(at, run.gates + gate * run.H, GATES * run.H);
+        next[gate].template take<V, T>(at, run.gates + gate * run.H, GATES * run.H);
     __syncthreads();
     for (size_t t = 0; t < run.S; t++) {
         const uint2 *const now = right + t % 2 * tiles * GROUPS * WARP + at.lane();
@@ -217,7 +215,7 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
         for (size_t gate = 0; gate < GATES; gate++)
             gates[gate] = next[gate];
         for (size_t gate = 0; gate < GATES && t + 1 < run.S; gate++)
-            next[gate].template take<V>(at, rows + GATES * state + gate * run.H, GATES * run.H);
+            next[gate].template take<V, T>(at, rows + GATES * state + gate * run.H, GATES * run.H);
         for (size_t k = 0; k < tiles; k++)
             for (size_t gate = 0; gate < GATES; gate++)
                 for (int n = 0; n < GROUPS; n++)
@@ -225,9 +223,9 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
         cells_step(gates, padded(padding, run.first + t), c, h);
         h.put_tile(at, right + ((t + 1) % 2 * tiles + at.warp) * GROUPS * WARP);
         for (size_t gate = 0; gate < GATES; gate++)
-            gates[gate].template put<V>(at, rows + gate * run.H, GATES * run.H);
-        c.template put<V>(at, run.c + (t + 1) * state, run.H);
-        h.template put<V>(at, run.h + (t + 1) * state, run.H);
+            gates[gate].template give<V, T>(at, rows + gate * run.H, GATES * run.H);
+        c.template give<V, float>(at, run.c + (t + 1) * state, run.H);
+        h.template give<V, T>(at, run.h + (t + 1) * state, run.H);
         __syncthreads();
     }
 }
@@ -238,14 +236,15 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
 template <int GROUPS> struct step_inputs {
     lane_cells<GROUPS> gates[GATES], c_before, d_out;
 
-    template <int V> __device__ __forceinline__ void take(const lane_place<GROUPS> &at, const lstm_steps &s, size_t t)
+    template <int V, class T>
+    __device__ __forceinline__ void take(const lane_place<GROUPS> &at, const lstm_steps &s, size_t t)
     {
         const size_t before = t * at.B * at.H;
 
         for (size_t gate = 0; gate < GATES; gate++)
-            gates[gate].template take<V>(at, s.run.gates + GATES * before + gate * at.H, GATES * at.H);
-        c_before.template take<V>(at, s.run.c + before, at.H);
-        d_out.template take<V>(at, s.d_out + before, at.H);
+            gates[gate].template take<V, T>(at, s.run.gates + GATES * before + gate * at.H, GATES * at.H);
+        c_before.template take<V, float>(at, s.run.c + before, at.H);
+        d_out.template take<V, T>(at, s.d_out + before, at.H);
     }
 };
 
@@ -271,7 +270,8 @@ static __device__ __forceinline__ void cells_step_backward(step_inputs<GROUPS> &
         }
 }
 
-template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MOST, 1) alone_backward(lstm_steps s)
+template <int GROUPS, int V, class T>
+static __global__ void __launch_bounds__(THREADS_MOST, 1) alone_backward(lstm_steps s)
 {
     const lstm_run &run = s.run;
     const lane_place<GROUPS> at(run);
@@ -285,10 +285,10 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
 
     take_weights<V>(run.u, run.H, true, u);
     take_padding(at, run.padding, padding);
-    d_h.template take<V>(at, s.d_h, run.H);
-    d_c.template take<V>(at, s.d_c, run.H);
-    c.template take<V>(at, run.c + run.S * state, run.H);
-    x.template take<V>(at, s, run.S - 1);
+    d_h.template take<V, T>(at, s.d_h, run.H);
+    d_c.template take<V, T>(at, s.d_c, run.H);
+    c.template take<V, float>(at, run.c + run.S * state, run.H);
+    x.template take<V, T>(at, s, run.S - 1);
     for (size_t t = run.S; t-- > 0;) {
         lane_cells<GROUPS> sums[GATES / GROUPS] = {}; /* four independent chains of products */
 
@@ -296,10 +296,10 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
         c = x.c_before;
         for (size_t gate = 0; gate < GATES; gate++) {
             x.gates[gate].put_tile(at, right + (at.warp * GATES + gate) * GROUPS * WARP);
-            x.gates[gate].template put<V>(at, run.gates + GATES * t * state + gate * run.H, GATES * run.H);
+            x.gates[gate].template give<V, T>(at, run.gates + GATES * t * state + gate * run.H, GATES * run.H);
         }
         if (t)
-            x.template take<V>(at, s, t - 1); /* the product does not wait for it */
+            x.template take<V, T>(at, s, t - 1); /* the product does not wait for it */
         __syncthreads();
         for (size_t k = 0; k < tiles; k++)
             for (size_t gate = 0; gate < GATES; gate++)
@@ -312,15 +312,15 @@ template <int GROUPS, int V> static __global__ void __launch_bounds__(THREADS_MO
                     d_h.v[n][i] += sums[part].v[n][i];
         __syncthreads();
     }
-    d_h.template put<V>(at, s.d_h, run.H);
-    d_c.template put<V>(at, s.d_c, run.H);
+    d_h.template give<V, T>(at, s.d_h, run.H);
+    d_c.template give<V, T>(at, s.d_c, run.H);
 }
 
-template <int GROUPS, int V>
+template <int GROUPS, int V, class T>
 static bool alone_launch(struct queue *queue, const lstm_steps &s, size_t tiles, size_t left, size_t right)
 {
     const size_t each = GROUPS * SAMPLES, tile = GROUPS * WARP * sizeof(uint2);
-    void (*const kernel)(lstm_steps) = s.d_out ? alone_backward<GROUPS, V> : alone_forward<GROUPS, V>;
+    void (*const kernel)(lstm_steps) = s.d_out ? alone_backward<GROUPS, V, T> : alone_forward<GROUPS, V, T>;
     const size_t shared = left + right * tile;
 
     if (shared > queue->shared_most)
@@ -342,14 +342,21 @@ bool cuda_lstm_alone(struct queue *queue, const lstm_steps &s)
     const size_t right = (s.d_out ? GATES : 2) * tiles; /* tiles of the right factor */
     const bool is_one = (s.run.B + SAMPLES - 1) / SAMPLES <= static_cast<size_t>(queue->multiprocessors);
     const void *const rows[] = { s.run.u, s.run.gates, s.run.h, s.run.c, s.d_out, s.d_h, s.d_c };
-    bool by_two = s.run.H % 2 == 0;
+    bool by_two = s.run.H % 2 == 0, launched = false;
 
     if (tiles > TILES_MOST || GATES * s.run.B * s.run.H > UINT32_MAX)
         return false;
     for (const void *at : rows)
         by_two = by_two && reinterpret_cast<uintptr_t>(at) % sizeof(pair) == 0;
-    if (is_one)
-        return by_two ? alone_launch<1, 2>(queue, s, tiles, left, right)
-                      : alone_launch<1, 1>(queue, s, tiles, left, right);
-    return by_two ? alone_launch<2, 2>(queue, s, tiles, left, right) : alone_launch<2, 1>(queue, s, tiles, left, right);
+    with_element(s.run.gates, [&](auto element) {
+        using T = decltype(element);
+
+        if (is_one)
+            launched = by_two ? alone_launch<1, 2, T>(queue, s, tiles, left, right)
+                              : alone_launch<1, 1, T>(queue, s, tiles, left, right);
+        else
+            launched = by_two ? alone_launch<2, 2, T>(queue, s, tiles, left, right)
+                              : alone_launch<2, 1, T>(queue, s, tiles, left, right);
+    });
+    return launched;
 }

@@ -67,7 +67,7 @@ static __device__ void group_meet(const split &s)
 
 /* Rows of n numbers to shared memory, V at a time, each followed by zeros up to `to_n`; of more than `count` rows only
  * zeros. */
-template <int V>
+template <int V, class T>
 static __device__ __forceinline__ void rows_stage(const float *from, size_t n, size_t count, size_t to_n, size_t rows,
                                                   int rounds, float *to)
 {
@@ -78,7 +78,7 @@ static __device__ __forceinline__ void rows_stage(const float *from, size_t n, s
         pack<V> x = {};
 
         if (row < count && k < n)
-            x = load<V>(from + row * n + k);
+            x = load<V, T>(from + row * n + k);
         for (int e = 0; e < V; e++)
             x.v[e] = round_bf16(x.v[e], rounds);
         store<V>(x, to + row * to_n + k);
@@ -174,7 +174,7 @@ static __device__ __forceinline__ void cell_step(pack<V> (&gates)[GATES], bool p
     }
 }
 
-template <int V> static __global__ void __launch_bounds__(THREADS) split_forward(split s)
+template <int V, class T> static __global__ void __launch_bounds__(THREADS) split_forward(split s)
 {
     const lstm_run &run = s.steps.run;
     const size_t B = run.B, H = run.H, columns = GATES * s.units;
@@ -187,7 +187,7 @@ template <int V> static __global__ void __launch_bounds__(THREADS) split_forward
     take_gates<V>(s, part);
     if (at.is_there) {
         c = load<V>(run.c + at.sample * H + at.k);
-        h = load<V>(run.h + at.sample * H + at.k);
+        h = load<V, T>(run.h + at.sample * H + at.k);
     }
     for (size_t t = 0; t < run.S; t++) {
         float *const rows = run.gates + (t * B + at.sample) * GATES * H + at.k;
@@ -195,8 +195,8 @@ template <int V> static __global__ void __launch_bounds__(THREADS) split_forward
         pack<V> gates[GATES] = {};
 
         for (size_t gate = 0; gate < GATES && at.is_there; gate++)
-            gates[gate] = load<V>(rows + gate * H);
-        rows_stage<V>(run.h + (t * B + s.first_row()) * H, H, s.count(), s.terms, s.rows, s.rounds, x);
+            gates[gate] = load<V, T>(rows + gate * H);
+        rows_stage<V, T>(run.h + (t * B + s.first_row()) * H, H, s.count(), s.terms, s.rows, s.rounds, x);
         __syncthreads();
         const size_t slices = part_multiply(s, columns, part, x, sums);
         __syncthreads();
@@ -205,9 +205,9 @@ template <int V> static __global__ void __launch_bounds__(THREADS) split_forward
                 add_sums<V>(sums + (at.row * GATES + gate) * s.units + at.unit, slices, s.rows * columns, gates[gate]);
             cell_step<V>(gates, run.first + t < missing, c, h);
             for (size_t gate = 0; gate < GATES; gate++)
-                store_global<V>(gates[gate], rows + gate * H);
+                store_global<V, T>(gates[gate], rows + gate * H);
             store_global<V>(c, run.c + after);
-            store_global<V>(h, run.h + after);
+            store_global<V, T>(h, run.h + after);
         }
         if (t + 1 < run.S)
             group_meet(s);
@@ -233,7 +233,7 @@ template <int V> static __device__ void take_units(const split &s, float *part)
 }
 
 /* The inputs of a cell's step. */
-template <int V> struct step_inputs {
+template <int V, class T> struct step_inputs {
     pack<V> gates[GATES], c_before, d_out;
 
     __device__ __forceinline__ void take(const split &s, const cell_place<V> &at, size_t t)
@@ -242,15 +242,15 @@ template <int V> struct step_inputs {
         const size_t row = t * run.B + at.sample;
 
         for (size_t gate = 0; gate < GATES; gate++)
-            gates[gate] = load<V>(run.gates + (row * GATES + gate) * run.H + at.k);
+            gates[gate] = load<V, T>(run.gates + (row * GATES + gate) * run.H + at.k);
         c_before = load<V>(run.c + row * run.H + at.k);
-        d_out = load<V>(s.steps.d_out + row * run.H + at.k);
+        d_out = load<V, T>(s.steps.d_out + row * run.H + at.k);
     }
 };
 
 /* Activations become the gradients of their sums. d_h, out: what of it passes to the step before. */
-template <int V>
-static __device__ __forceinline__ void cell_step_backward(step_inputs<V> &x, bool passes, const pack<V> &c,
+template <int V, class T>
+static __device__ __forceinline__ void cell_step_backward(step_inputs<V, T> &x, bool passes, const pack<V> &c,
                                                           pack<V> &d_h, pack<V> &d_c)
 {
     for (int e = 0; e < V; e++) {
@@ -267,7 +267,7 @@ static __device__ __forceinline__ void cell_step_backward(step_inputs<V> &x, boo
     }
 }
 
-template <int V> static __global__ void __launch_bounds__(THREADS) split_backward(split s)
+template <int V, class T> static __global__ void __launch_bounds__(THREADS) split_backward(split s)
 {
     const lstm_run &run = s.steps.run;
     const size_t B = run.B, H = run.H;
@@ -276,27 +276,27 @@ template <int V> static __global__ void __launch_bounds__(THREADS) split_backwar
     const cell_place<V> at(s);
     const size_t missing = at.is_there && run.padding ? run.padding[at.sample] : 0, end = at.sample * H + at.k;
     pack<V> d_h = {}, d_c = {}, c = {};
-    step_inputs<V> next = {};
+    step_inputs<V, T> next = {};
 
     take_units<V>(s, part);
     if (at.is_there) {
-        d_h = load<V>(s.steps.d_h + end);
-        d_c = load<V>(s.steps.d_c + end);
+        d_h = load<V, T>(s.steps.d_h + end);
+        d_c = load<V, T>(s.steps.d_c + end);
         c = load<V>(run.c + run.S * B * H + end);
         next.take(s, at, run.S - 1);
     }
     for (size_t t = run.S; t-- > 0;) {
-        step_inputs<V> now = next;
+        step_inputs<V, T> now = next;
 
-        cell_step_backward<V>(now, run.first + t < missing, c, d_h, d_c);
+        cell_step_backward<V, T>(now, run.first + t < missing, c, d_h, d_c);
         c = now.c_before;
         for (size_t gate = 0; gate < GATES && at.is_there; gate++)
-            store_global<V>(now.gates[gate], run.gates + ((t * B + at.sample) * GATES + gate) * H + at.k);
+            store_global<V, T>(now.gates[gate], run.gates + ((t * B + at.sample) * GATES + gate) * H + at.k);
         group_meet(s);
         if (t && at.is_there)
             next.take(s, at, t - 1);
-        rows_stage<V>(run.gates + (t * B + s.first_row()) * GATES * H, GATES * H, s.count(), s.terms, s.rows, s.rounds,
-                      x);
+        rows_stage<V, T>(run.gates + (t * B + s.first_row()) * GATES * H, GATES * H, s.count(), s.terms, s.rows,
+                         s.rounds, x);
         __syncthreads();
         const size_t slices = part_multiply(s, s.units, part, x, sums);
         __syncthreads();
@@ -304,8 +304,8 @@ template <int V> static __global__ void __launch_bounds__(THREADS) split_backwar
             add_sums<V>(sums + at.row * s.units + at.unit, slices, s.rows * s.units, d_h);
     }
     if (at.is_there) {
-        store_global<V>(d_h, s.steps.d_h + end);
-        store_global<V>(d_c, s.steps.d_c + end);
+        store_global<V, T>(d_h, s.steps.d_h + end);
+        store_global<V, T>(d_c, s.steps.d_c + end);
     }
 }
 
@@ -339,9 +339,9 @@ template <int V> static bool split_choose(const struct queue *queue, split *to, 
     return least < SIZE_MAX;
 }
 
-template <int V> static bool split_launch(struct queue *queue, split s)
+template <int V, class T> static bool split_launch(struct queue *queue, split s)
 {
-    void (*const kernel)(split) = s.steps.d_out ? split_backward<V> : split_forward<V>;
+    void (*const kernel)(split) = s.steps.d_out ? split_backward<V, T> : split_forward<V, T>;
     size_t shared;
 
     if (!split_choose<V>(queue, &s, &shared))
@@ -362,8 +362,14 @@ bool cuda_lstm_split(struct queue *queue, const lstm_steps &steps, int rounds)
 {
     const split s = { steps, rounds, 0, 0, 0, queue->meetings };
 
-    return takes_four(steps.run.H, steps.run.u, steps.run.gates, steps.run.h, steps.run.c, steps.d_out, steps.d_h,
-                      steps.d_c)
-               ? split_launch<4>(queue, s)
-               : split_launch<1>(queue, s);
+    const bool four = takes_four(steps.run.H, steps.run.u, steps.run.gates, steps.run.h, steps.run.c, steps.d_out,
+                                 steps.d_h, steps.d_c);
+    bool launched = false;
+
+    with_element(steps.run.gates, [&](auto element) {
+        using T = decltype(element);
+
+        launched = four ? split_launch<4, T>(queue, s) : split_launch<1, T>(queue, s);
+    });
+    return launched;
 }

@@ -3,9 +3,11 @@
  * Products, by cuBLASLt. It counts columns first, and so computes C^T = op(B)^T op(A)^T: a row-major matrix is its own
  * transpose there, and nothing is moved. A bias is its epilogue: it goes along what it calls rows.
  *
- * With bf16 and tf32 the library rounds the factors on their way into the tensor cores (FAST_16BF, FAST_TF32), so that
- * parameters, activations and sums stay f32. The layouts of a shape and the algorithm that the library suggests for it
- * are looked up once and kept.
+ * With tf32 the library rounds the factors on their way into the tensor cores (FAST_TF32), and with bf16 factors that
+ * are both reals (FAST_16BF). With a narrow array (narrow.h) all factors are bf16 in memory: parameters have a copy
+ * that `begin` makes once a step, and what is neither that nor an activation is rounded in front of the product. Sums
+ * are f32; the result, and its bias, are bf16 where the result is narrow. The layouts of a shape and the algorithm
+ * that the library suggests for it are looked up once and kept.
  *
  * The algorithm is the first suggestion, not the fastest of several that are timed: suggestions cut K into parts of
  * their own, so the sums' last bits differ, and of two that are equally fast now one wins, now the other. The same
@@ -23,7 +25,7 @@ static const size_t workspace_hopper = 32 << 20, workspace_before = 4 << 20;
 /* The arguments that a plan depends on. It is compared as bytes, so it is zeroed first. */
 struct plan_key {
     size_t M, N, K, lda, ldb, ldc, batch, step_a, step_b, step_to;
-    int a_transposed, b_transposed, has_bias;
+    int a_transposed, b_transposed, has_bias, narrow_factors, narrow_to;
     cublasComputeType_t computes;
     uint32_t a_alignment, b_alignment, c_alignment, bias_alignment; /* bytes; the bias's: 0 without one */
 };
@@ -70,12 +72,13 @@ static void plan_clear(struct plan *plan)
 }
 
 /* A row-major matrix (rows, columns) as the library sees it. */
-static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, size_t rows, size_t columns, size_t ld, size_t batch,
-                                  size_t step)
+static cublasStatus_t make_layout(cublasLtMatrixLayout_t *layout, int is_narrow, size_t rows, size_t columns, size_t ld,
+                                  size_t batch, size_t step)
 {
+    const cudaDataType type = is_narrow ? CUDA_R_16BF : CUDA_R_32F;
     const int32_t count = static_cast<int32_t>(batch);
     const int64_t stride = static_cast<int64_t>(step);
-    cublasStatus_t status = cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, columns, rows, static_cast<int64_t>(ld));
+    cublasStatus_t status = cublasLtMatrixLayoutCreate(layout, type, columns, rows, static_cast<int64_t>(ld));
 
     if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
         status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
@@ -90,12 +93,12 @@ static cublasStatus_t make_layouts(struct plan *plan)
     const struct plan_key *k = &plan->key;
     const size_t a_rows = k->a_transposed ? k->K : k->M, a_columns = k->a_transposed ? k->M : k->K;
     const size_t b_rows = k->b_transposed ? k->N : k->K, b_columns = k->b_transposed ? k->K : k->N;
-    cublasStatus_t status = make_layout(&plan->a, a_rows, a_columns, k->lda, k->batch, k->step_a);
+    cublasStatus_t status = make_layout(&plan->a, k->narrow_factors, a_rows, a_columns, k->lda, k->batch, k->step_a);
 
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = make_layout(&plan->b, b_rows, b_columns, k->ldb, k->batch, k->step_b);
+        status = make_layout(&plan->b, k->narrow_factors, b_rows, b_columns, k->ldb, k->batch, k->step_b);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = make_layout(&plan->c, k->M, k->N, k->ldc, k->batch, k->step_to);
+        status = make_layout(&plan->c, k->narrow_to, k->M, k->N, k->ldc, k->batch, k->step_to);
     return status;
 }
 
@@ -105,7 +108,7 @@ static cublasStatus_t set_attribute(cublasLtMatmulDesc_t product, cublasLtMatmul
     return cublasLtMatmulDescSetAttribute(product, what, value, size);
 }
 
-static cublasStatus_t describe_product(struct plan *plan, const real *bias)
+static cublasStatus_t describe_product(struct plan *plan, const void *bias)
 {
     const struct plan_key *k = &plan->key;
     const cublasOperation_t op_a = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -178,7 +181,7 @@ static size_t hash_key(const struct plan_key *key)
 }
 
 /* The plan of a shape; NULL: the failure is noted. Where all places are taken, the first gives way. */
-static const struct plan *plan_of(struct queue *queue, const struct plan_key *key, const real *bias)
+static const struct plan *plan_of(struct queue *queue, const struct plan_key *key, const void *bias)
 {
     const size_t place = hash_key(key);
     struct plan *plan = &queue->plans->plans[place % PLANS];
@@ -235,7 +238,7 @@ namespace product_kernels
 {
 
 /* The result of a product of no terms. */
-struct empty_product {
+template <class T> struct empty_product {
     float *to;
     const float *bias;
     size_t N, ld;
@@ -243,9 +246,9 @@ struct empty_product {
 
     __device__ void operator()(size_t i) const
     {
-        float *at = to + i / N * ld + i % N;
+        float *const at = to + i / N * ld + i % N;
 
-        *at = (add ? *at : 0) + (bias ? bias[i % N] : 0);
+        put<T>((add ? get<T>(at) : 0) + (bias ? bias[i % N] : 0), at);
     }
 };
 
@@ -256,8 +259,8 @@ using namespace product_kernels;
 /* Returns the alignment of a matrix's first element, and of those that its batch's steps lead to. */
 static uint32_t alignment_of(const real *data, size_t step)
 {
-    const uintptr_t bits = reinterpret_cast<uintptr_t>(data) | step * sizeof *data;
-    uint32_t alignment = sizeof *data;
+    const uintptr_t bits = reinterpret_cast<uintptr_t>(tft_place_of(data)) | step * tft_bytes_of(data);
+    uint32_t alignment = static_cast<uint32_t>(tft_bytes_of(data));
 
     while (alignment < 256 && bits % (2 * alignment) == 0)
         alignment *= 2;
@@ -283,36 +286,92 @@ static struct plan_key key_of(const struct queue *queue, const struct product *p
     key.a_transposed = p->a.transposed;
     key.b_transposed = p->b.transposed;
     key.has_bias = p->bias != NULL;
+    key.narrow_factors = tft_is_narrow(p->a.data);
+    key.narrow_to = tft_is_narrow(p->to.data);
     key.a_alignment = alignment_of(p->a.data, key.step_a);
     key.b_alignment = alignment_of(p->b.data, key.step_b);
     key.c_alignment = alignment_of(p->to.data, key.step_to);
     key.bias_alignment = p->bias ? alignment_of(p->bias, 0) : 0;
     key.computes = CUBLAS_COMPUTE_32F;
-    if (!p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS)
+    if (!key.narrow_factors && !p->exact && p->M > EXACT_ROWS && p->K > EXACT_ROWS)
         key.computes = queue->needs.bf16   ? CUBLAS_COMPUTE_32F_FAST_16BF
                        : queue->needs.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                            : CUBLAS_COMPUTE_32F;
     return key;
 }
 
-void cuda_product(struct queue *queue, const struct product *p)
+/* Returns the narrow copy of n reals: a parameter's, or one that is made in `others` from *used on. What is narrow is
+ * its own. */
+static const real *narrow_of_reals(struct queue *queue, const real *x, size_t n, size_t *used)
 {
-    const float one = 1, kept = p->to.add ? 1 : 0;
+    const struct queue_needs *needs = &queue->needs;
 
-    if (!p->K) {
-        for (size_t i = 0; i < (p->batch ? p->batch : 1); i++)
-            run_each(queue, empty_product{ p->to.data + i * p->step_to, p->bias, p->N, p->to.ld, p->to.add },
-                     p->M * p->N);
+    if (!x || tft_is_narrow(x))
+        return x;
+    if (queue->params && x >= queue->params + needs->inputs && x + n <= queue->params + needs->params)
+        return queue->rounded + (x - queue->params - needs->inputs);
+    if (*used + n > needs->others) {
+        cuda_note(queue, cudaErrorInvalidValue);
+        return queue->others;
+    }
+    real *const to = queue->others + *used;
+    *used += (n + TFT_ALIGNMENT - 1) / TFT_ALIGNMENT * TFT_ALIGNMENT;
+    cuda_copy(queue, x, n, to);
+    return to;
+}
+
+/* The numbers that a batch's matrices op(M), (rows, columns), span. */
+static size_t span_of(struct matrix m, size_t rows, size_t columns, size_t batch, size_t step)
+{
+    return (batch > 1 ? batch - 1 : 0) * step + (m.transposed ? columns - 1 : rows - 1) * m.ld +
+           (m.transposed ? rows : columns);
+}
+
+/* The product with narrow factors where one of its arrays is. */
+static struct product narrow_product(struct queue *queue, const struct product *p)
+{
+    struct product own = *p;
+    size_t used = 0;
+
+    if (!tft_is_narrow(p->a.data) && !tft_is_narrow(p->b.data) && !tft_is_narrow(p->to.data))
+        return own;
+    own.a.data = narrow_of_reals(queue, p->a.data, span_of(p->a, p->M, p->K, p->batch, p->step_a), &used);
+    own.b.data = narrow_of_reals(queue, p->b.data, span_of(p->b, p->K, p->N, p->batch, p->step_b), &used);
+    if (tft_is_narrow(p->to.data))
+        own.bias = narrow_of_reals(queue, p->bias, p->N, &used);
+    return own;
+}
+
+static void empty_run(struct queue *queue, const struct product *p)
+{
+    for (size_t i = 0; i < (p->batch ? p->batch : 1); i++)
+        with_element(p->to.data, [&](auto element) {
+            run_each(
+                queue,
+                empty_product<decltype(element)>{ p->to.data + i * p->step_to, p->bias, p->N, p->to.ld, p->to.add },
+                p->M * p->N);
+        });
+}
+
+void cuda_product(struct queue *queue, const struct product *product)
+{
+    const float one = 1, kept = product->to.add ? 1 : 0;
+
+    if (!product->K) {
+        empty_run(queue, product);
         return;
     }
-    const struct plan_key key = key_of(queue, p);
-    const struct plan *plan = plan_of(queue, &key, p->bias);
-    if (!plan || (p->bias && !note_status(queue, set_attribute(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                                               &p->bias, sizeof p->bias))))
+    const struct product p = narrow_product(queue, product);
+    const struct plan_key key = key_of(queue, &p);
+    const void *const bias = tft_place_of(p.bias);
+    const struct plan *plan = plan_of(queue, &key, bias);
+    if (!plan || (bias && !note_status(queue, set_attribute(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                                            sizeof bias))))
         return;
-    note_status(queue, cublasLtMatmul(queue->plans->handle, plan->product, &one, p->b.data, plan->b, p->a.data, plan->a,
-                                      &kept, p->to.data, plan->c, p->to.data, plan->c, &plan->algorithm,
-                                      queue->plans->workspace, plan->workspace, queue->stream));
+    void *const to = tft_place_of(p.to.data);
+    note_status(queue, cublasLtMatmul(queue->plans->handle, plan->product, &one, tft_place_of(p.b.data), plan->b,
+                                      tft_place_of(p.a.data), plan->a, &kept, to, plan->c, to, plan->c,
+                                      &plan->algorithm, queue->plans->workspace, plan->workspace, queue->stream));
 }
 
 void cuda_multiply(struct queue *queue, struct matrix a, struct matrix b, size_t M, size_t N, size_t K,

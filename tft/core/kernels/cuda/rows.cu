@@ -7,27 +7,42 @@
 namespace rows_kernels
 {
 
-struct fill_with {
+template <int V, class T> struct fill_with {
     float value, *y;
 
     __device__ void operator()(size_t i) const
     {
-        y[i] = value;
+        pack<V> p;
+
+        for (int k = 0; k < V; k++)
+            p.v[k] = value;
+        store<V, T>(p, y + V * i);
     }
 };
 
-template <int V> struct add_to {
+/* Between a narrow array and one of reals. */
+template <int V> struct convert {
+    const float *from;
+    float *to;
+
+    __device__ void operator()(size_t i) const
+    {
+        store_any<V>(load_any<V>(from + V * i), to + V * i);
+    }
+};
+
+template <int V, class T> struct add_to {
     const float *x;
     float *y;
 
     __device__ void operator()(size_t i) const
     {
-        store<V>(load<V>(y + V * i) + load<V>(x + V * i), y + V * i);
+        store<V, T>(load<V, T>(y + V * i) + load<V, T>(x + V * i), y + V * i);
     }
 };
 
 /* y (R, W): row (W) is added or written. */
-template <int V, bool ADD> struct row_to_all {
+template <int V, bool ADD, class T> struct row_to_all {
     const float *row;
     size_t W;
     float *y;
@@ -35,20 +50,20 @@ template <int V, bool ADD> struct row_to_all {
     __device__ void operator()(size_t r, size_t i) const
     {
         float *const to = y + r * W + V * i;
-        const pack<V> value = load<V>(row + V * i);
+        const pack<V> value = load_any<V>(row + V * i);
 
-        store<V>(ADD ? load<V>(to) + value : value, to);
+        store<V, T>(ADD ? load<V, T>(to) + value : value, to);
     }
 };
 
-struct sum_rows {
+template <class T> struct sum_rows {
     static constexpr int SUMS = 1;
     const float *x;
     size_t W;
 
     template <int V> __device__ pack<V> read(size_t r, size_t i) const
     {
-        return load<V>(x + r * W + i);
+        return load<V, T>(x + r * W + i);
     }
     template <int V> __device__ void operator()(size_t, size_t, const pack<V> &in, pack<V> *sums) const
     {
@@ -56,7 +71,7 @@ struct sum_rows {
     }
 };
 
-struct sum_outer {
+template <class T> struct sum_outer {
     static constexpr int SUMS = 1;
     const float *d_y, *x;
     size_t W;
@@ -67,7 +82,7 @@ struct sum_outer {
     };
     template <int V> __device__ input<V> read(size_t r, size_t i) const
     {
-        return { load<V>(d_y + r * W + i), x[r] };
+        return { load<V, T>(d_y + r * W + i), x[r] };
     }
     template <int V> __device__ void operator()(size_t, size_t, const input<V> &in, pack<V> *sums) const
     {
@@ -85,7 +100,7 @@ struct swap_rows {
     {
         size_t c = i % C, a = i / C % A, b = i / C / A;
 
-        y[i] = x[(a * B + b) * C + c];
+        store_any<1>(load_any<1>(x + (a * B + b) * C + c), y + i);
     }
 };
 
@@ -103,7 +118,7 @@ template <class T> struct take_column {
     }
 };
 
-template <int V> struct take_rows {
+template <int V, class T> struct take_rows {
     const float *table;
     const int32_t *codes;
     size_t W;
@@ -111,11 +126,11 @@ template <int V> struct take_rows {
 
     __device__ void operator()(size_t r, size_t i) const
     {
-        store<V>(load<V>(table + static_cast<size_t>(codes[r]) * W + V * i), y + r * W + V * i);
+        store<V, T>(load<V>(table + static_cast<size_t>(codes[r]) * W + V * i), y + r * W + V * i);
     }
 };
 
-template <int V> struct outer_rows {
+template <int V, class T> struct outer_rows {
     const float *x, *w, *b; /* b NULL: added to y */
     size_t W;
     float *y;
@@ -124,11 +139,11 @@ template <int V> struct outer_rows {
     {
         float *const to = y + r * W + V * i;
         const pack<V> factor = load<V>(w + V * i);
-        pack<V> value = load<V>(b ? b + V * i : to);
+        pack<V> value = b ? load<V>(b + V * i) : load<V, T>(to);
 
         for (int k = 0; k < V; k++)
             value.v[k] = x[r] * factor.v[k] + value.v[k];
-        store<V>(value, to);
+        store<V, T>(value, to);
     }
 };
 
@@ -136,43 +151,77 @@ template <int V> struct outer_rows {
 
 using namespace rows_kernels;
 
+void cuda_copy(struct queue *queue, const real *from, size_t n, real *to)
+{
+    if (tft_is_narrow(from) == tft_is_narrow(to))
+        cuda_note(queue, cudaMemcpyAsync(tft_place_of(to), tft_place_of(from), n * tft_bytes_of(to),
+                                         cudaMemcpyDeviceToDevice, queue->stream));
+    else if (takes_four(n, from, to))
+        run_each(queue, convert<4>{ from, to }, n / 4);
+    else
+        run_each(queue, convert<1>{ from, to }, n);
+}
+
 void cuda_fill(struct queue *queue, double value, size_t n, real *y)
 {
-    run_each(queue, fill_with{ static_cast<float>(value), y }, n);
+    const float with = static_cast<float>(value);
+
+    with_element(y, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(n, y))
+            run_each(queue, fill_with<4, T>{ with, y }, n / 4);
+        else
+            run_each(queue, fill_with<1, T>{ with, y }, n);
+    });
 }
 
 void cuda_add(struct queue *queue, const real *x, size_t n, real *y)
 {
-    if (takes_four(n, x, y))
-        run_each(queue, add_to<4>{ x, y }, n / 4);
-    else
-        run_each(queue, add_to<1>{ x, y }, n);
+    with_element(y, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(n, x, y))
+            run_each(queue, add_to<4, T>{ x, y }, n / 4);
+        else
+            run_each(queue, add_to<1, T>{ x, y }, n);
+    });
+}
+
+template <bool ADD> static void run_row(struct queue *queue, const real *row, size_t R, size_t W, real *y)
+{
+    with_element(y, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(W, row, y))
+            run_cells(queue, row_to_all<4, ADD, T>{ row, W, y }, R, W / 4);
+        else
+            run_cells(queue, row_to_all<1, ADD, T>{ row, W, y }, R, W);
+    });
 }
 
 void cuda_rows_add(struct queue *queue, const real *b, size_t R, size_t W, real *y)
 {
-    if (takes_four(W, b, y))
-        run_cells(queue, row_to_all<4, true>{ b, W, y }, R, W / 4);
-    else
-        run_cells(queue, row_to_all<1, true>{ b, W, y }, R, W);
+    run_row<true>(queue, b, R, W, y);
 }
 
 void cuda_rows_fill(struct queue *queue, const real *row, size_t R, size_t W, real *y)
 {
-    if (takes_four(W, row, y))
-        run_cells(queue, row_to_all<4, false>{ row, W, y }, R, W / 4);
-    else
-        run_cells(queue, row_to_all<1, false>{ row, W, y }, R, W);
+    run_row<false>(queue, row, R, W, y);
 }
 
 void cuda_rows_sum(struct queue *queue, const real *x, size_t R, size_t W, int add, real *sum)
 {
-    run_columns(queue, sum_rows{ x, W }, takes_four(W, x), R, W, add, sum);
+    with_element(x, [&](auto element) {
+        run_columns(queue, sum_rows<decltype(element)>{ x, W }, takes_four(W, x), R, W, add, sum);
+    });
 }
 
 void cuda_samples_sum(struct queue *queue, const real *x, size_t R, size_t B, size_t W, real *sum)
 {
-    run_columns(queue, sum_rows{ x, B * W }, takes_four(B * W, x), R / B, B * W, 1, sum);
+    with_element(x, [&](auto element) {
+        run_columns(queue, sum_rows<decltype(element)>{ x, B * W }, takes_four(B * W, x), R / B, B * W, 1, sum);
+    });
 }
 
 void cuda_swap(struct queue *queue, const real *x, size_t A, size_t B, size_t C, real *y)
@@ -192,19 +241,27 @@ void cuda_take_codes(struct queue *queue, const struct column *column, const int
 
 void cuda_rows_take(struct queue *queue, const real *table, const int32_t *codes, size_t R, size_t W, real *y)
 {
-    if (takes_four(W, table, y))
-        run_cells(queue, take_rows<4>{ table, codes, W, y }, R, W / 4);
-    else
-        run_cells(queue, take_rows<1>{ table, codes, W, y }, R, W);
+    with_element(y, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(W, table, y))
+            run_cells(queue, take_rows<4, T>{ table, codes, W, y }, R, W / 4);
+        else
+            run_cells(queue, take_rows<1, T>{ table, codes, W, y }, R, W);
+    });
 }
 
 /* b NULL: added. */
 static void run_outer(struct queue *queue, const real *x, const real *w, const real *b, size_t R, size_t W, real *y)
 {
-    if (takes_four(W, w, b, y))
-        run_cells(queue, outer_rows<4>{ x, w, b, W, y }, R, W / 4);
-    else
-        run_cells(queue, outer_rows<1>{ x, w, b, W, y }, R, W);
+    with_element(y, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(W, w, b, y))
+            run_cells(queue, outer_rows<4, T>{ x, w, b, W, y }, R, W / 4);
+        else
+            run_cells(queue, outer_rows<1, T>{ x, w, b, W, y }, R, W);
+    });
 }
 
 void cuda_outer(struct queue *queue, const real *x, const real *wb, size_t R, size_t W, real *y)
@@ -219,5 +276,7 @@ void cuda_outer_add(struct queue *queue, const real *x, const real *w, size_t R,
 
 void cuda_outer_sum(struct queue *queue, const real *d_y, const real *x, size_t R, size_t W, real *d_w)
 {
-    run_columns(queue, sum_outer{ d_y, x, W }, takes_four(W, d_y), R, W, 1, d_w);
+    with_element(d_y, [&](auto element) {
+        run_columns(queue, sum_outer<decltype(element)>{ d_y, x, W }, takes_four(W, d_y), R, W, 1, d_w);
+    });
 }

@@ -45,7 +45,7 @@ struct softmax_row_backward {
     }
 };
 
-template <int V> struct add_weighted {
+template <int V, class T> struct add_weighted {
     struct weighted z;
     int add;
     float *out;
@@ -53,19 +53,19 @@ template <int V> struct add_weighted {
     __device__ void operator()(size_t r, size_t i) const
     {
         const size_t at = r * z.W + V * i;
-        const pack<V> xhat = load<V>(z.xhat + at), gamma = load<V>(z.gamma + V * i), beta = load<V>(z.beta + V * i);
+        const pack<V> xhat = load<V, T>(z.xhat + at), gamma = load<V>(z.gamma + V * i), beta = load<V>(z.beta + V * i);
         const float weight = z.weights[r * z.V];
         pack<V> sum = {};
 
         if (add)
-            sum = load<V>(out + at);
+            sum = load<V, T>(out + at);
         for (int k = 0; k < V; k++)
             sum.v[k] += weight * norm_z(gamma.v[k], xhat.v[k], beta.v[k]);
-        store<V>(sum, out + at);
+        store<V, T>(sum, out + at);
     }
 };
 
-struct weighted_backward {
+template <class T> struct weighted_backward {
     struct weighted z;
     const float *d_out;
     float *d_z, *d_weights;
@@ -76,10 +76,11 @@ struct weighted_backward {
         float sum = 0;
 
         for (size_t k = lane; k < z.W; k += WARP) {
-            const float d = d_out[r * z.W + k];
+            const size_t at = r * z.W + k;
+            const float d = get<T>(d_out + at);
 
-            sum += d * norm_z(z.gamma[k], z.xhat[r * z.W + k], z.beta[k]);
-            d_z[r * z.W + k] = w * d;
+            sum += d * norm_z(z.gamma[k], get<T>(z.xhat + at), z.beta[k]);
+            put<T>(w * d, d_z + at);
         }
         sum = warp_sum(sum);
         if (lane == 0)
@@ -126,16 +127,22 @@ void cuda_softmax_backward(struct queue *queue, const real *w, size_t R, size_t 
 
 void cuda_weighted_sum(struct queue *queue, const struct weighted *z, int add, real *out)
 {
-    if (takes_four(z->W, z->xhat, z->gamma, z->beta, out))
-        run_cells(queue, add_weighted<4>{ *z, add, out }, z->R, z->W / 4);
-    else
-        run_cells(queue, add_weighted<1>{ *z, add, out }, z->R, z->W);
+    with_element(out, [&](auto element) {
+        using T = decltype(element);
+
+        if (takes_four(z->W, z->xhat, z->gamma, z->beta, out))
+            run_cells(queue, add_weighted<4, T>{ *z, add, out }, z->R, z->W / 4);
+        else
+            run_cells(queue, add_weighted<1, T>{ *z, add, out }, z->R, z->W);
+    });
 }
 
 void cuda_weighted_sum_backward(struct queue *queue, const struct weighted *z, const real *d_out, real *d_z,
                                 real *d_weights)
 {
-    run_rows(queue, weighted_backward{ *z, d_out, d_z, d_weights }, z->R);
+    with_element(d_out, [&](auto element) {
+        run_rows(queue, weighted_backward<decltype(element)>{ *z, d_out, d_z, d_weights }, z->R);
+    });
 }
 
 void cuda_resample(struct queue *queue, const real *mask, size_t in, size_t out, real *s)

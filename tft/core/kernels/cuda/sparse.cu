@@ -219,7 +219,7 @@ template <int V> struct sum_chunks {
             for (size_t k = 0; k < TURN; k++)
                 keys[k] = run.keys[at + k < end ? at + k : end - 1];
             for (size_t k = 0; k < TURN; k++)
-                x[k] = load<V>(run.x + row_of(keys[k]) * run.W + i);
+                x[k] = load_any<V>(run.x + row_of(keys[k]) * run.W + i);
             for (size_t k = 0; k < TURN && at + k < end; k++) {
                 if (code_of(keys[k]) != code) {
                     if (run.rest && !is_later)
