@@ -91,8 +91,9 @@ struct halay_device_ops {
     void (*unreach)(const struct halay_device_host *host, int device, const struct halay_device_share *share,
                     void *ptr);
 
-    /* The pieces' in to this rank's segment; sums in f32, in the order of the ranks and rounded once, to the pieces'
-     * out or, if each rank sums a share, to all ranks' segments in place; this rank's segment to the pieces' out. */
+    /* The pieces' in to this rank's segment; reductions in the order of the ranks, f16 and bf16 in f32 and rounded
+     * once, to the pieces' out or, if each rank has a share, to all ranks' segments in place; segments to the pieces'
+     * out. */
     enum halay_status (*pack)(const struct halay_device_host *host, int device, const struct halay_device_work *work,
                               void *stream);
     enum halay_status (*reduce)(const struct halay_device_host *host, int device, const struct halay_device_work *work,

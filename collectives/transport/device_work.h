@@ -36,11 +36,15 @@ struct halay_device_piece {
     void *out;
     size_t at;                 /* where it begins in the segments: elements, a multiple of 16 bytes */
     size_t count;              /* elements */
-    float prescale, postscale; /* of what goes in, and of the sum */
+    int rank;                  /* unpack: whose segment it is in */
+    float prescale, postscale; /* of what goes in, and of the sum; only if that is one of f32, f16 or bf16 */
 };
 
 struct halay_device_work {
-    enum halay_dtype dtype; /* f32, f16, bf16 */
+    enum halay_dtype dtype;
+    size_t element;                 /* bytes of an element: 1, 2, 4, 8 */
+    enum halay_reduction reduction; /* not adasum; exchange: a sum or average of f32, f16 or bf16 */
+    int divisor;                    /* of sums: that of an average, the ranks of all hosts; otherwise 1 */
     const struct halay_device_piece *pieces;
     size_t piece_count;
     void *const *segments; /* [ranks], as this rank reaches them */

@@ -4,7 +4,6 @@
  */
 #include "collectives/api/calls.h"
 #include "collectives/group/epoch.h"
-#include "collectives/schedule/vector.h"
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/observe/recorder.h"
@@ -19,31 +18,13 @@
 #include "fusion/run/result.h"
 #include "fusion/run/sets.h"
 
-static enum halay_status start_broadcast(struct halay_bucket *b)
-{
-    const struct halay_request *first = b->requests[0];
-    int root = halay_process_set_rank_of(b->set, first->signature.root);
-    size_t pieces = 0;
-
-    if (b->count == 1 && first->bytes)
-        return halay_group_broadcast_start(b->set->group, first->out, first->count,
-                                           (enum halay_dtype)first->signature.dtype, root, &b->coll);
-    if (halay_bucket_reserve_tensors(b, b->count) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
-    for (size_t i = 0; i < b->count; i++)
-        if (b->requests[i]->bytes)
-            b->pieces[pieces++] = (struct halay_piece){ .data = b->requests[i]->out, .count = b->requests[i]->bytes };
-    if (!pieces)
-        return HALAY_OK;
-    pieces = halay_pieces_join(b->pieces, pieces, 1);
-    return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, root, &b->coll);
-}
-
 static enum halay_status start_operation(struct halay_context *ctx, struct halay_bucket *b)
 {
+    if (b->requests[0]->signature.is_on_devices)
+        return ctx->carrier->ops->start(b);
     switch ((int)b->requests[0]->signature.collective) {
     case HALAY_BROADCAST:
-        return start_broadcast(b);
+        return halay_broadcast_run(b);
     case HALAY_ALLGATHER:
         return halay_allgather_run(ctx, b);
     case HALAY_REDUCE_SCATTER:
@@ -64,7 +45,7 @@ static enum halay_status start_operation(struct halay_context *ctx, struct halay
         b->requests[0]->other_rank = (int)b->requests[0]->entry->answer.at[0];
         return HALAY_OK;
     default:
-        return b->requests[0]->signature.is_on_devices ? ctx->carrier->ops->start(b) : halay_allreduce_run(b);
+        return halay_allreduce_run(b);
     }
 }
 

@@ -146,7 +146,8 @@ uint64_t halay_signature_kind(const struct halay_signature *s)
     uint64_t priority = (uint64_t)(uint16_t)s->priority << 48;
 
     if (s->collective == HALAY_BROADCAST)
-        return priority | (uint64_t)1 << 32 | (uint32_t)s->root;
+        return priority | (uint64_t)(s->is_on_devices ? s->dtype : 0) << 34 | (uint64_t)s->is_on_devices << 33 |
+               (uint64_t)1 << 32 | (uint32_t)s->root;
     return priority | (uint64_t)s->is_on_devices << 24 | (uint64_t)s->wire << 16 | (uint64_t)s->dtype << 8 |
            s->reduction;
 }

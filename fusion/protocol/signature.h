@@ -38,7 +38,7 @@ struct halay_signature {
     uint16_t members, payload_count;
     int16_t priority;
     uint8_t wire;               /* enum halay_wire */
-    uint8_t is_on_devices;      /* an all-reduce whose data are on devices on all ranks, which may reduce it there */
+    uint8_t is_on_devices;      /* the data are on devices on all ranks, and may stay there (paths/device/direct.c) */
     double prescale, postscale; /* finite; reductions only */
     uint64_t shape[HALAY_DIMENSIONS_MAX];
 };
@@ -82,12 +82,22 @@ int halay_signature_scales_are_valid(const struct halay_signature *signature);
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
 
-/* Returns nonzero if the device all-reduce supports it (collectives/transport/device_ops.h). */
+/* Returns nonzero for a sum or average of f32, f16 or bf16. */
+static inline int halay_sums_floats(int reduction, int dtype)
+{
+    return (reduction == HALAY_SUM || reduction == HALAY_AVERAGE) &&
+           (dtype == HALAY_F32 || dtype == HALAY_F16 || dtype == HALAY_BF16);
+}
+
+/* Returns nonzero if devices support it (collectives/transport/device_ops.h). */
 static inline int halay_signature_may_be_on_devices(const struct halay_signature *s)
 {
-    return s->collective == HALAY_ALLREDUCE && !s->members && !s->wire &&
-           (s->reduction == HALAY_SUM || s->reduction == HALAY_AVERAGE) &&
-           (s->dtype == HALAY_F32 || s->dtype == HALAY_F16 || s->dtype == HALAY_BF16);
+    if (s->collective == HALAY_BROADCAST || s->collective == HALAY_ALLGATHER)
+        return 1;
+    if ((s->collective != HALAY_ALLREDUCE && s->collective != HALAY_REDUCE_SCATTER) || s->wire)
+        return 0;
+    return (!s->members && halay_sums_floats(s->reduction, s->dtype)) || /* of a group the payload has the types */
+           (s->reduction != HALAY_ADASUM && s->prescale == 1 && s->postscale == 1);
 }
 
 /* Returns the bytes of a valid signature; cannot overflow. */

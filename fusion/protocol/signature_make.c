@@ -78,6 +78,7 @@ static enum halay_status make_group(const struct halay_tensor_info *info, struct
     if (*why)
         return HALAY_ERR_ARGUMENT;
     made->payload_count = (uint16_t)payload_count;
+    made->is_on_devices = info->memory == HALAY_MEMORY_DEVICES && halay_signature_may_be_on_devices(made);
     return HALAY_OK;
 }
 

@@ -90,11 +90,13 @@ int halay_signature_needs_all(const struct halay_signature *s, const uint64_t *p
 {
     size_t ranks = (size_t)size;
 
+    if (s->is_on_devices)
+        return 0;
     switch ((int)s->collective) {
     case HALAY_BARRIER:
         return 1;
     case HALAY_ALLREDUCE:
-        return !s->is_on_devices && (s->members ? has_elements(s, payload) : halay_signature_bytes(s) > 0);
+        return s->members ? has_elements(s, payload) : halay_signature_bytes(s) > 0;
     case HALAY_REDUCE_SCATTER:
         return s->payload_count ? has_rows(s, payload, ranks) : s->shape[0] >= ranks && halay_signature_row(s) > 0;
     case HALAY_ALLGATHER:

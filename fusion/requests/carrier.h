@@ -23,6 +23,7 @@ struct halay_bucket;
 /* The carrier's part of a request, from prepare until its last reference ends; first in the carrier's own struct. */
 struct halay_cargo {
     void *program_out; /* the program's out; the request's out is the carrier's */
+    int is_direct;     /* the data stay on the device, unless the bucket falls back to the host; driver only */
     /* The result is on its way, and a stream can wait for it (join); stored (release) by the driver, loaded (acquire)
      * by halay_wait_stream. */
     _Atomic int is_launched;

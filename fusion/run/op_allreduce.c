@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group.
+ * All-reduce of a bucket: one tensor, several that were fused, or the members of one type of a group. Broadcast of one.
  *
  *     the inputs are one list, the results another one, with factors and wire type; the collective packs, converts and
  *     unpacks in one pass over the data (collectives/group/group.h).
@@ -92,4 +92,24 @@ enum halay_status halay_allreduce_run(struct halay_bucket *b)
         status = start_lists(b, reduction);
     halay_group_set_absent(b->set->group, 0);
     return status;
+}
+
+enum halay_status halay_broadcast_run(struct halay_bucket *b)
+{
+    const struct halay_request *first = b->requests[0];
+    int root = halay_process_set_rank_of(b->set, first->signature.root);
+    size_t pieces = 0;
+
+    if (b->count == 1 && first->bytes)
+        return halay_group_broadcast_start(b->set->group, first->out, first->count,
+                                           (enum halay_dtype)first->signature.dtype, root, &b->coll);
+    if (halay_bucket_reserve_tensors(b, b->count) != HALAY_OK)
+        return HALAY_ERR_NO_MEMORY;
+    for (size_t i = 0; i < b->count; i++)
+        if (b->requests[i]->bytes)
+            b->pieces[pieces++] = (struct halay_piece){ .data = b->requests[i]->out, .count = b->requests[i]->bytes };
+    if (!pieces)
+        return HALAY_OK;
+    pieces = halay_pieces_join(b->pieces, pieces, 1);
+    return halay_group_broadcast_pieces_start(b->set->group, b->pieces, pieces, root, &b->coll);
 }

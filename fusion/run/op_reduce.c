@@ -6,6 +6,7 @@
  *     7 rows, 3 ranks: 3, 2, 2      with splits 0, 6, 1: 0, 6, 1
  */
 #include "collectives/reduce/scale.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include "fusion/run/operations.h"
 #include "fusion/run/result.h"
@@ -42,7 +43,7 @@ enum halay_status halay_reduce_run(struct halay_context *ctx, struct halay_bucke
                                     &b->coll);
 }
 
-static size_t scattered_rows(const struct halay_bucket *b, int rank)
+size_t halay_scattered_rows(const struct halay_bucket *b, int rank)
 {
     const struct halay_request *r = b->requests[0];
 
@@ -59,14 +60,14 @@ enum halay_status halay_reduce_scatter_run(struct halay_context *ctx, struct hal
     const void *in;
     void *out;
 
-    enum halay_status status = halay_result_place(r, scattered_rows(b, b->set->rank), &out);
+    enum halay_status status = halay_result_place(r, halay_scattered_rows(b, b->set->rank), &out);
     if (status != HALAY_OK || !r->bytes)
         return status;
     status = scale_input(ctx, b, &in);
     if (status != HALAY_OK)
         return status;
     for (int i = 0; i < b->set->size; i++)
-        ctx->execution->counts[i] = scattered_rows(b, i) * row;
+        ctx->execution->counts[i] = halay_scattered_rows(b, i) * row;
     return halay_group_reduce_scatterv_start(b->set->group, in, out, ctx->execution->counts, dtype,
                                              (enum halay_reduction)s->reduction, &b->coll);
 }
@@ -78,6 +79,6 @@ void halay_reduce_finish(struct halay_request *r)
     size_t count = s->collective == HALAY_REDUCE ? r->count : r->result_bytes / halay_dtype_size(dtype);
     void *out = r->held ? r->held : r->out;
 
-    if (s->postscale != 1 && out)
+    if (s->postscale != 1 && out && !(r->cargo && r->cargo->is_direct))
         halay_scale(out, out, count, dtype, s->postscale);
 }

@@ -32,6 +32,11 @@ void halay_result_forget(struct halay_request *r)
     r->result_rows = r->result_bytes = 0;
 }
 
+static int is_direct(const struct halay_request *r)
+{
+    return r->cargo && r->cargo->is_direct;
+}
+
 enum halay_status halay_result_place(struct halay_request *r, size_t rows, void **where)
 {
     size_t bytes = rows * halay_result_row_bytes(r);
@@ -40,6 +45,9 @@ enum halay_status halay_result_place(struct halay_request *r, size_t rows, void 
     r->result_bytes = bytes;
     *where = r->out;
     if (r->out ? bytes <= r->out_bytes : !bytes)
+        return HALAY_OK;
+    *where = NULL;
+    if (is_direct(r)) /* and lost */
         return HALAY_OK;
     r->held = malloc(bytes);
     *where = r->held;
@@ -72,7 +80,7 @@ void halay_result_end(struct halay_request *r)
 {
     char text[HALAY_NAME_MAX + 100];
 
-    if (!r->held || !r->out) {
+    if (is_direct(r) ? !halay_result_is_missing(r) : !r->held || !r->out) {
         halay_request_end(r, HALAY_OK, NULL);
         return;
     }

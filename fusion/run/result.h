@@ -9,7 +9,8 @@
 
 /* Returns the bytes of a row. */
 size_t halay_result_row_bytes(const struct halay_request *request);
-/* Places a result of this number of rows at *where: in the request's own memory if out is NULL or too small. */
+/* Places a result of this number of rows at *where: in the request's own memory if out is NULL or too small; of data
+ * that stay on a device NULL then. */
 enum halay_status halay_result_place(struct halay_request *request, size_t rows, void **where);
 /* Forgets the result of a withdrawn collective. */
 void halay_result_forget(struct halay_request *request);

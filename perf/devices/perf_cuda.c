@@ -141,10 +141,13 @@ static int measure_kernels(struct bench *bench, int d, int peer)
 {
     void *segments[2] = { bench->at[d].segment, peer == d ? bench->at[d].out : bench->at[peer].segment };
     size_t count = bench->bytes / sizeof(float);
-    struct halay_device_piece piece = { bench->at[d].in, bench->at[d].in, 0, count, 1, 1 };
-    struct halay_device_work kernel = {
-        .dtype = HALAY_F32, .pieces = &piece, .piece_count = 1, .segments = segments, .ranks = 2
-    };
+    struct halay_device_piece piece = { bench->at[d].in, bench->at[d].in, 0, count, 0, 1, 1 };
+    struct halay_device_work kernel = { .dtype = HALAY_F32,
+                                        .element = sizeof(float),
+                                        .pieces = &piece,
+                                        .piece_count = 1,
+                                        .segments = segments,
+                                        .ranks = 2 };
     struct work pack = { start_pack, bench, d, peer, NULL, NULL, &kernel };
     struct work reduce = { start_reduce, bench, d, peer, NULL, NULL, &kernel };
     double pack_us, reduce_us;
@@ -165,11 +168,14 @@ static int measure_kernels(struct bench *bench, int d, int peer)
 /* A launch as the engine's smallest. */
 static cudaError_t launch(struct bench *bench)
 {
-    struct halay_device_piece piece = { bench->at[0].in, bench->at[0].in, 0, 4, 1, 1 };
+    struct halay_device_piece piece = { bench->at[0].in, bench->at[0].in, 0, 4, 0, 1, 1 };
     void *segments[1] = { bench->at[0].segment };
-    const struct halay_device_work work = {
-        .dtype = HALAY_F32, .pieces = &piece, .piece_count = 1, .segments = segments, .ranks = 1
-    };
+    const struct halay_device_work work = { .dtype = HALAY_F32,
+                                            .element = sizeof(float),
+                                            .pieces = &piece,
+                                            .piece_count = 1,
+                                            .segments = segments,
+                                            .ranks = 1 };
 
     return halay_cuda_pack(&work, bench->at[0].stream);
 }

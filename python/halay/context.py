@@ -572,7 +572,7 @@ class Context:
         name; reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum", or a Reduction;
         prescale, postscale: factors before and after it; wire: "f16" or "bf16", what float32 travels as;
         on_devices=True: the data are on a CUDA device on every rank, and every rank says so; devices of a host then
-        reduce among themselves where they reach each other's memory;
+        reduce among themselves where they reach each other's memory (broadcast, all-gather, reduce-scatter, too);
         priority: the higher goes first; process_set; timeout: seconds after which it is withdrawn on all ranks, with
         TimeoutError of halay's.
         """

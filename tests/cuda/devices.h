@@ -83,6 +83,8 @@ static inline void number_put(void *data, enum halay_dtype dtype, size_t i, int 
         ((uint16_t *)data)[i] = halay_f32_to_f16((float)value);
     else if (dtype == HALAY_BF16)
         ((uint16_t *)data)[i] = halay_f32_to_bf16((float)value);
+    else if (dtype == HALAY_U16 || dtype == HALAY_I16)
+        ((uint16_t *)data)[i] = (uint16_t)value;
     else if (dtype == HALAY_I32)
         ((int *)data)[i] = value;
     else if (dtype == HALAY_I64)
@@ -101,6 +103,8 @@ static inline double number_get(const void *data, enum halay_dtype dtype, size_t
         return halay_f16_to_f32(((const uint16_t *)data)[i]);
     if (dtype == HALAY_BF16)
         return halay_bf16_to_f32(((const uint16_t *)data)[i]);
+    if (dtype == HALAY_U16 || dtype == HALAY_I16)
+        return ((const uint16_t *)data)[i];
     if (dtype == HALAY_I32)
         return ((const int *)data)[i];
     return dtype == HALAY_I64 ? (double)((const int64_t *)data)[i] : ((const unsigned char *)data)[i];

@@ -10,6 +10,7 @@
  */
 #include "collectives/choose/algorithms.h"
 #include "collectives/choose/tuning.h"
+#include "collectives/reduce/reduce.h"
 #include "halay_elastic.h"
 #include "tests/cuda/cases.h"
 #include "tests/fusion/random.h"
@@ -33,6 +34,13 @@ static uint64_t seed_of_run(void)
 static size_t launches(void)
 {
     return emu_calls ? emu_calls("cudaLaunchKernelEx") : 0;
+}
+
+static int is_direct_here(const struct user *u)
+{
+    const char *devices = getenv("EMU_DEVICES"), *peers = getenv("EMU_PEERS");
+
+    return u->size == 1 || !devices || atoi(devices) == 1 || !peers || atoi(peers);
 }
 
 /* One-shot only for what is small, so that both are tried. */
@@ -93,6 +101,14 @@ static void tensor_open(struct user *u, const struct round *round, struct random
     area_fill(u, &data, round->dtype, t->count, value_of, u->rank + number);
 }
 
+/* Returns what is stored of a result. */
+static float rounded(enum halay_dtype dtype, float x)
+{
+    if (dtype == HALAY_F16)
+        return halay_f16_to_f32(halay_f32_to_f16(x));
+    return dtype == HALAY_BF16 ? halay_bf16_to_f32(halay_f32_to_bf16(x)) : x;
+}
+
 static void tensor_close(struct user *u, const struct round *round, int number, struct tensor *t)
 {
     size_t element = halay_dtype_size(round->dtype);
@@ -102,12 +118,7 @@ static void tensor_close(struct user *u, const struct round *round, int number, 
         float sum = 0;
         for (int r = 0; r < u->size; r++)
             sum += (float)round->prescale * (float)value_of(r + number, i);
-        sum *= (float)(round->postscale / divisor);
-        if (round->dtype == HALAY_F16)
-            sum = halay_f16_to_f32(halay_f32_to_f16(sum));
-        else if (round->dtype == HALAY_BF16)
-            sum = halay_bf16_to_f32(halay_f32_to_bf16(sum));
-        want[i] = sum;
+        want[i] = rounded(round->dtype, sum / (float)divisor * (float)round->postscale);
     }
     struct area data = { .kind = t->out.kind, .data = (char *)t->out.data + t->skip * element };
     area_compare(u, &data, round->dtype, want, t->count, 1, t->name);
@@ -143,13 +154,6 @@ static void run_round(struct user *u, struct random *shared)
     }
 }
 
-static int is_direct_here(const struct user *u)
-{
-    const char *devices = getenv("EMU_DEVICES"), *peers = getenv("EMU_PEERS");
-
-    return u->size == 1 || !devices || atoi(devices) == 1 || !peers || atoi(peers);
-}
-
 static void body_sums(struct user *u)
 {
     struct random shared = { seed_of_run() * 31 + (uint64_t)u->size };
@@ -171,6 +175,213 @@ static void set_segment(struct halay_config *config, void *arg)
 static void sums(void)
 {
     users_quiet(1 + (int)(seed_of_run() % 5), body_sums, "", set_segment, NULL);
+}
+
+/* ---- all operations, types and reductions ---- */
+
+enum { ROWS_MOST = 300, WIDTH_MOST = 3, ALL_MOST = 5 * (ROWS_MOST + 5) * WIDTH_MOST };
+
+struct other {
+    enum halay_collective collective;
+    enum halay_dtype dtype;
+    enum halay_reduction reduction;
+    size_t rows, width, element;
+    int root, is_ragged;
+    int place; /* 0: in and out apart; 1: in is in its place in out, or out in its in in; 2: all-gather: in another */
+};
+
+static size_t rows_of(const struct other *o, int rank)
+{
+    return o->rows + (size_t)(o->is_ragged ? rank : 0);
+}
+
+static size_t rows_before(const struct other *o, int rank)
+{
+    size_t rows = 0;
+
+    for (int r = 0; r < rank; r++)
+        rows += rows_of(o, r);
+    return rows;
+}
+
+static int is_reduction(const struct other *o)
+{
+    return o->collective == HALAY_ALLREDUCE || o->collective == HALAY_REDUCE_SCATTER;
+}
+
+static struct other other_make(struct user *u, struct random *shared, int is_ragged)
+{
+    static const enum halay_collective collectives[] = { HALAY_ALLGATHER, HALAY_BROADCAST, HALAY_REDUCE_SCATTER,
+                                                         HALAY_ALLREDUCE };
+    struct other o = { .collective = collectives[is_ragged ? 0 : random_below(shared, 4)],
+                       .rows = random_below(shared, ROWS_MOST),
+                       .width = 1 + random_below(shared, WIDTH_MOST),
+                       .root = (int)random_below(shared, (uint64_t)u->size),
+                       .is_ragged = is_ragged,
+                       .place = (int)random_below(shared, 3) };
+
+    o.dtype = (enum halay_dtype)random_below(shared, HALAY_DTYPE_COUNT);
+    o.element = halay_dtype_size(o.dtype);
+    do
+        o.reduction = (enum halay_reduction)random_below(shared, HALAY_ADASUM);
+    while (!halay_reduction_takes(o.reduction, o.dtype));
+    return o;
+}
+
+/* Reduces as the processor does. */
+static void reduce_want(struct user *u, const struct other *o, size_t first, size_t count, void *want)
+{
+    static _Thread_local char given[5][ALL_MOST * 8];
+    const void *src[5];
+
+    for (int r = 0; r < u->size; r++) {
+        src[r] = given[r];
+        for (size_t i = 0; i < count; i++)
+            number_put(given[r], o->dtype, i, value_of(r, first + i));
+    }
+    halay_reducer_get(0)->reduce[o->dtype][o->reduction](&want, 1, src, u->size, count,
+                                                         o->reduction == HALAY_AVERAGE ? u->size : 1);
+}
+
+/* Computes what this rank gets. Returns the number of elements. */
+static size_t other_want(struct user *u, const struct other *o, void *want)
+{
+    size_t first = 0, count = o->rows * o->width, all = 0;
+
+    if (o->collective == HALAY_REDUCE_SCATTER)
+        count = halay_scatter_rows(o->rows, u->size, u->rank, &first) * o->width;
+    if (is_reduction(o)) {
+        reduce_want(u, o, first * o->width, count, want);
+        return count;
+    }
+    for (int r = 0; r < u->size; r++)
+        for (size_t i = 0; i < rows_of(o, r) * o->width && (o->collective == HALAY_ALLGATHER || r == o->root); i++)
+            number_put(want, o->dtype, all++, value_of(r, i));
+    return all;
+}
+
+/* Sets in and out of a description. big: as many elements as all ranks have. */
+static void other_place(struct user *u, const struct other *o, struct area *big, struct area *small,
+                        struct halay_tensor_info *info)
+{
+    size_t row = o->width * o->element, first = 0;
+    int near = o->place == 2 ? (u->rank + 1) % u->size : u->rank;
+
+    info->out = big->data;
+    if (o->collective == HALAY_ALLREDUCE && o->place)
+        info->in = small->data;
+    if (o->collective == HALAY_ALLGATHER) {
+        info->in = o->place ? (char *)big->data + rows_before(o, near) * row : small->data;
+        info->out_bytes = rows_before(o, u->size) * row;
+    } else if (o->collective == HALAY_REDUCE_SCATTER) {
+        halay_scatter_rows(o->rows, u->size, u->rank, &first);
+        info->in = big->data;
+        info->out = o->place ? (char *)big->data + first * row : small->data;
+    }
+}
+
+static void run_other(struct user *u, const struct other *o)
+{
+    struct area big = area_get(u, DEVICE, ALL_MOST * 8), small = area_get(u, OURS, ALL_MOST * 8);
+    static _Thread_local char typed[ALL_MOST * 8];
+    static _Thread_local double want[ALL_MOST];
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "other",
+                                      .collective = o->collective,
+                                      .dtype = o->dtype,
+                                      .dimensions = 2,
+                                      .shape = { rows_of(o, u->rank), o->width },
+                                      .root = o->root,
+                                      .memory = HALAY_MEMORY_DEVICES };
+
+    if (is_reduction(o))
+        info.reduction = o->reduction;
+    other_place(u, o, &big, &small, &info);
+    char name[64];
+    struct area in = { .kind = DEVICE, .data = (void *)(info.in ? info.in : info.out) };
+    struct area out = { .kind = DEVICE, .data = info.out };
+    area_fill(u, &in, o->dtype, rows_of(o, u->rank) * o->width, value_of, u->rank);
+    user_follow(u, STREAM, &info);
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    size_t count = other_want(u, o, typed);
+    for (size_t i = 0; i < count; i++)
+        want[i] = number_get(typed, o->dtype, i);
+    snprintf(name, sizeof name, "%d of %d at %d", (int)o->collective, (int)o->reduction, o->place);
+    area_compare(u, &out, o->dtype, want, count, 0, name);
+    area_put(u, &big);
+    area_put(u, &small);
+}
+
+/* None of their bytes goes to the host, but of an all-gather whose ranks give different numbers of rows. */
+static void body_others(struct user *u)
+{
+    enum { SHAPES = 16, TIMES = 6 };
+    struct random shared = { seed_of_run() * 37 + (uint64_t)u->size };
+    size_t before = emu_calls ? emu_calls("bytes_from_devices") : 0;
+    struct other ragged = other_make(u, &shared, 1);
+
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    for (int i = 0; i < SHAPES; i++) {
+        struct other o = other_make(u, &shared, 0);
+        for (int k = random_below(&shared, 8) ? 1 : TIMES; k > 0; k--) /* a plan after some */
+            run_other(u, &o);
+    }
+    if (emu_calls && is_direct_here(u))
+        CHECK(emu_calls("bytes_from_devices") == before);
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    run_other(u, &ragged);
+}
+
+/* Groups of several types: one bucket a type. */
+static void body_group(struct user *u)
+{
+    enum { MEMBERS = 5, TIMES = 6 };
+    static const enum halay_dtype dtypes[] = { HALAY_F32, HALAY_I32, HALAY_F32, HALAY_F64, HALAY_U8 };
+    size_t before = emu_calls ? emu_calls("bytes_from_devices") : 0;
+    struct halay_member members[MEMBERS] = { 0 };
+    struct area in[MEMBERS], out[MEMBERS];
+    double want[ROWS_MOST];
+
+    for (int i = 0; i < MEMBERS; i++) {
+        in[i] = area_get(u, DEVICE, ROWS_MOST * 8);
+        out[i] = i % 2 ? in[i] : area_get(u, OURS, ROWS_MOST * 8);
+        members[i] = (struct halay_member){
+            .in = in[i].data, .out = out[i].data, .dtype = dtypes[i], .dimensions = 1, .shape = { ROWS_MOST / (i + 1) }
+        };
+    }
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "group",
+                                      .reduction = HALAY_MAX,
+                                      .members = members,
+                                      .member_count = MEMBERS,
+                                      .member_bytes = sizeof *members,
+                                      .memory = HALAY_MEMORY_DEVICES };
+    for (int time = 0; time < TIMES; time++) {
+        for (int i = 0; i < MEMBERS; i++)
+            area_fill(u, &in[i], dtypes[i], members[i].shape[0], one_more, u->rank);
+        user_follow(u, STREAM, &info);
+        struct halay_request *request = submit(u, &info);
+        CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(request);
+        for (size_t i = 0; i < ROWS_MOST; i++)
+            want[i] = one_more(u->size - 1, i);
+        for (int i = 0; i < MEMBERS; i++)
+            area_compare(u, &out[i], dtypes[i], want, members[i].shape[0], 0, "of a group");
+    }
+    if (emu_calls && is_direct_here(u))
+        CHECK(emu_calls("bytes_from_devices") == before);
+}
+
+static void group(void)
+{
+    users_quiet(1 + (int)(seed_of_run() % 5), body_group, "", set_segment, NULL);
+}
+
+static void others(void)
+{
+    users_quiet(1 + (int)(seed_of_run() % 5), body_others, "", set_segment, NULL);
 }
 
 /* ---- not direct ---- */
@@ -213,14 +424,19 @@ static void set_large_segment(struct rank_run *run, struct halay_config *config)
         config->device_segment = (size_t)1 << 40;
 }
 
+static void set_none(struct rank_run *run, struct halay_config *config)
+{
+    config->device_segment *= run->rank != 1;
+}
+
 static void no_segment(void)
 {
     struct users users = { .body = body_no_segment };
+    struct rank_run run = { .body = users_body, .arg = &users, .expected = "", .configure_rank = set_large_segment };
 
-    ranks_run(
-        3, 0,
-        &(struct rank_run){ .body = users_body, .arg = &users, .expected = "", .configure_rank = set_large_segment },
-        NULL, NULL);
+    ranks_run(3, 0, &run, NULL, NULL);
+    run.configure_rank = set_none;
+    ranks_run(3, 0, &run, NULL, NULL);
 }
 
 /* Ranks whose limits for sums in one launch differ take the least. */
@@ -627,6 +843,8 @@ int main(int argc, char **argv)
     if (argc == 4)
         return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
     apart("sums", sums);
+    apart("others", others);
+    apart("group", group);
     apart("no segment", no_segment);
     apart("switched off", switched_off);
     apart("limits differ", limits_differ);

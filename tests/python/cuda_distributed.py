@@ -97,6 +97,8 @@ def streams():
 
 
 def moves():
+    dist.all_reduce(mine())  # opens the way
+    since = cuda_torch.counts()["bytes"]
     x = mine()
     dist.broadcast(x, SIZE - 1)
     same(x, given(SIZE - 1))
@@ -112,6 +114,7 @@ def moves():
     part = torch.empty(3, 2, device=DEVICE)
     scatter(part, torch.cat([mine()] * SIZE))
     same(part, EVERYONE.sum(0))
+    assert cuda_torch.counts()["bytes"] == since
     out = torch.empty(3 * SIZE, 2, device=DEVICE)
     dist.all_to_all_single(out, torch.cat([mine()] * SIZE))
     same(out, EVERYONE.reshape(-1, 2))

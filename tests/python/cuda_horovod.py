@@ -161,10 +161,11 @@ def operations():
     assert hvd.allreduce_(x.clone(), op=hvd.Average).device == DEVICE
     half = hvd.allreduce(x.to(torch.bfloat16), op=hvd.Sum)
     assert cuda_torch.counts() == since, (cuda_torch.counts(), since)
+    since = since["bytes"]
     same(got.cpu(), everyone.sum(0))
     same(half.cpu(), everyone.sum(0))
     for op, wanted in ((hvd.Min, everyone.amin(0)), (hvd.Max, everyone.amax(0)), (hvd.Product, everyone.prod(0))):
-        same(hvd.allreduce(x, op=op).cpu(), wanted)  # through the engine's pinned memory
+        same(hvd.allreduce(x, op=op).cpu(), wanted)
     whole = hvd.allreduce(x.to(torch.int64))
     assert whole.device == DEVICE
     same(whole.cpu(), everyone.sum(0).div(SIZE, rounding_mode="trunc"))
@@ -176,11 +177,12 @@ def operations():
     assert hvd.broadcast_(y, 0) is y
     same(y.cpu(), everyone[0])
     same(hvd.allgather(x).cpu(), everyone.reshape(-1, 2))
+    part = hvd.reducescatter(torch.cat([x] * SIZE), op=hvd.Sum)
+    same(part.cpu(), everyone.sum(0))
+    assert cuda_torch.counts()["bytes"] == since
     rows = hvd.allgather(x[:1 + RANK % 2])
     assert rows.device == DEVICE
     same(rows.cpu(), torch.cat([everyone[rank][:1 + rank % 2] for rank in range(SIZE)]))
-    part = hvd.reducescatter(torch.cat([x] * SIZE), op=hvd.Sum)
-    same(part.cpu(), everyone.sum(0))
     moved, received = hvd.alltoall(torch.cat([x] * SIZE), torch.full((SIZE,), 3, dtype=torch.int32))
     same(moved.cpu(), everyone.reshape(-1, 2))
     assert received.tolist() == [3] * SIZE

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of the all-reduce through segments: pieces of the program's memory into this rank's segment, sums over all
+ * Kernels of collectives through segments: pieces of the program's memory into this rank's segment, sums over all
  * ranks' segments, and back.
  *
  * Pieces are cut into chunks, dealt out to the blocks: small pieces beside a large one cost no empty blocks. Pieces
  * begin at multiples of 16 bytes in the segment, so that 16 bytes are taken at a time where the program's memory is
  * aligned, too. A thread has four to eight such words under way, of several places or several ranks: in 256 blocks 4 to
- * 8 MiB, more than memory and links need to be busy (formula, H100: bandwidth times latency, 2.3 and .7 MB). Sums are
- * made in f32 in the order of the ranks and rounded once: an element has the same bits, whichever rank computes it.
+ * 8 MiB, more than memory and links need to be busy (formula, H100: bandwidth times latency, 2.3 and .7 MB). Ranks
+ * are reduced in their order, f16 and bf16 in f32 and rounded once: an element has the same bits, whichever rank
+ * computes it. Sums and averages of f32, f16 and bf16 have kernels for 2, 4 and 8 ranks; all else has one a type,
+ * which looks at the reduction for each element.
  *
  * Only exchange_segments waits for other ranks, each block for theirs of its number, which have the same chunks.
  */
 #include "collectives/transport/cuda/cuda_reduce.h"
+#include <cmath>
 #include <cuda/atomic>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <type_traits>
 
 namespace through_segments
 {
@@ -32,6 +36,8 @@ struct segments {
     void *at[RANKS];
     int ranks;
     bool is_shared; /* each rank sums a share, and gives it to all */
+    halay_reduction reduction;
+    int divisor;
 };
 
 /* Types of their own, as two of them are 16 bits: from and to the bits of an element. */
@@ -71,23 +77,68 @@ struct bf16 {
     }
 };
 
-/* A word is a uint4 throughout: of a union nvcc makes stores of 4 bytes. Element k of it, in its low bits: */
-template <class T> __device__ unsigned element_of(const uint4 &w, int k)
-{
-    constexpr int PER = 4 / sizeof(T);
-    unsigned part = k / PER == 0 ? w.x : k / PER == 1 ? w.y : k / PER == 2 ? w.z : w.w;
+struct f64 {
+    using type = unsigned long long;
+    static __device__ double load(type x)
+    {
+        return __longlong_as_double((long long)x);
+    }
+    static __device__ type store(double x)
+    {
+        return x == x ? (type)__double_as_longlong(x) : 0x7ff8000000000000ull;
+    }
+};
+template <class W> struct whole {
+    using type = std::make_unsigned_t<W>;
+    static __device__ W load(type x)
+    {
+        return (W)x;
+    }
+    static __device__ type store(W x)
+    {
+        return (type)x;
+    }
+};
+struct boolean {
+    using type = unsigned char;
+    static __device__ type load(type x)
+    {
+        return x != 0;
+    }
+    static __device__ type store(type x)
+    {
+        return x != 0;
+    }
+};
 
-    return PER == 1 ? part : part >> 16 * (k % PER) & 0xffffu;
+/* A word is a uint4 throughout: of a union nvcc makes stores of 4 bytes. Element k of it: */
+template <class T> __device__ T element_of(const uint4 &w, int k)
+{
+    constexpr int BITS = 8 * sizeof(T), PER = 32 / BITS ? 32 / BITS : 1;
+
+    if constexpr (sizeof(T) == 8)
+        return k ? (T)w.w << 32 | w.z : (T)w.y << 32 | w.x;
+    else
+        return (T)((k / PER == 0 ? w.x : k / PER == 1 ? w.y : k / PER == 2 ? w.z : w.w) >> BITS * (k % PER));
 }
 
-/* The word of the elements whose bits part(k) returns. */
+/* Part i of the word of the elements whose bits bits(k) returns. */
+template <class T, class F> __device__ unsigned part_of(F bits, int i)
+{
+    if constexpr (sizeof(T) == 8) {
+        return (unsigned)(bits(i / 2) >> 32 * (i % 2));
+    } else {
+        constexpr int PER = 4 / sizeof(T);
+        unsigned part = 0;
+
+        for (int k = 0; k < PER; k++)
+            part |= (unsigned)bits(PER * i + k) << 8 * sizeof(T) * k;
+        return part;
+    }
+}
 template <class T, class F> __device__ uint4 word_of(F bits)
 {
-    if constexpr (sizeof(T) == 4)
-        return make_uint4(bits(0), bits(1), bits(2), bits(3));
-    else
-        return make_uint4(bits(0) | bits(1) << 16, bits(2) | bits(3) << 16, bits(4) | bits(5) << 16,
-                          bits(6) | bits(7) << 16);
+    return make_uint4(part_of<T>(bits, 0), part_of<T>(bits, 1), part_of<T>(bits, 2), part_of<T>(bits, 3));
 }
 
 template <class T> __device__ bool is_aligned(const T *p)
@@ -115,9 +166,11 @@ __device__ void each(size_t begin, size_t end, bool by_words, G get, P put, O on
 
     for (unsigned i = threadIdx.x; i < words; i += U * THREADS) {
         decltype(get(begin)) got[U];
+#pragma unroll
         for (unsigned u = 0; u < U; u++)
             if (i + u * THREADS < words)
                 got[u] = get(begin + (i + u * THREADS) * V);
+#pragma unroll
         for (unsigned u = 0; u < U; u++)
             if (i + u * THREADS < words)
                 put(begin + (i + u * THREADS) * V, got[u]);
@@ -159,9 +212,29 @@ template <class T> __global__ void __launch_bounds__(THREADS) pack_segment(const
     });
 }
 
+/* A sum as it is stored. */
+template <class K> __device__ typename K::type stored(float all, const segments &s, const halay_device_piece &p)
+{
+    return (typename K::type)K::store((s.divisor > 1 ? all / s.divisor : all) * p.postscale);
+}
+
+template <class K> struct sum_of_one {
+    using T = typename K::type;
+    static __device__ T one(const segments &s, size_t at, const halay_device_piece &p)
+    {
+        float all = p.prescale * K::load(static_cast<const T *>(s.at[0])[at]);
+
+        for (int r = 1; r < s.ranks; r++)
+            all += p.prescale * K::load(static_cast<const T *>(s.at[r])[at]);
+        return stored<K>(all, s, p);
+    }
+};
+
 /* The ranks' elements at one place: R words, or their sums for another number of ranks. */
 template <class K, int R> struct column {
     using T = typename K::type;
+    using of_one = sum_of_one<K>;
+    static constexpr int WORDS_AT_ONCE = R < WORDS ? WORDS / R : 1;
     uint4 of[R];
 
     __device__ void load_at(const segments &s, size_t at, const halay_device_piece &)
@@ -169,18 +242,19 @@ template <class K, int R> struct column {
         for (int r = 0; r < R; r++)
             of[r] = load(static_cast<const T *>(s.at[r]) + at);
     }
-    __device__ float sum(int k, const halay_device_piece &p) const
+    __device__ T result(int k, const segments &s, const halay_device_piece &p) const
     {
         float all = p.prescale * K::load(element_of<T>(of[0], k));
 
         for (int r = 1; r < R; r++)
             all += p.prescale * K::load(element_of<T>(of[r], k));
-        return all;
+        return stored<K>(all, s, p);
     }
 };
 template <class K> struct column<K, ANY> {
     using T = typename K::type;
-    static constexpr int V = WORD / sizeof(T);
+    using of_one = sum_of_one<K>;
+    static constexpr int V = WORD / sizeof(T), WORDS_AT_ONCE = 2;
     float of[V];
 
     __device__ void load_at(const segments &s, size_t at, const halay_device_piece &p)
@@ -191,38 +265,94 @@ template <class K> struct column<K, ANY> {
                 of[k] = (r ? of[k] : 0) + p.prescale * K::load(element_of<T>(w, k));
         }
     }
-    __device__ float sum(int k, const halay_device_piece &) const
+    __device__ T result(int k, const segments &s, const halay_device_piece &p) const
     {
-        return of[k];
+        return stored<K>(of[k], s, p);
     }
 };
 
-template <class K> __device__ typename K::type sum_of(const segments &s, size_t at, const halay_device_piece &p)
+/* Reduces two elements, by the rules of collectives/reduce/reduce.h. */
+template <class W> __device__ W combine(W a, W b, halay_reduction reduction)
 {
-    using T = typename K::type;
-    float all = p.prescale * K::load(static_cast<const T *>(s.at[0])[at]);
+    constexpr bool IS_WHOLE = std::is_integral_v<W>;
+    using M = std::conditional_t<!IS_WHOLE, W, std::conditional_t<sizeof(W) == 8, unsigned long long, unsigned>>;
 
-    for (int r = 1; r < s.ranks; r++)
-        all += p.prescale * K::load(static_cast<const T *>(s.at[r])[at]);
-    return (T)K::store(all * p.postscale);
+    switch (reduction) {
+    case HALAY_MIN:
+        if constexpr (!IS_WHOLE)
+            return a != a || b != b ? a + b : a < b || (a == b && std::signbit(a)) ? a : b;
+        return b < a ? b : a;
+    case HALAY_MAX:
+        if constexpr (!IS_WHOLE)
+            return a != a || b != b ? a + b : a > b || (a == b && !std::signbit(a)) ? a : b;
+        return a < b ? b : a;
+    case HALAY_PRODUCT:
+        return (W)((M)a * (M)b);
+    case HALAY_BIT_AND:
+        if constexpr (IS_WHOLE)
+            return a & b;
+        return a;
+    case HALAY_BIT_OR:
+        if constexpr (IS_WHOLE)
+            return a | b;
+        return a;
+    default:
+        return (W)((M)a + (M)b);
+    }
 }
 
-/* Sums a chunk of a piece. */
-template <class K, int R, int U>
+/* The same of any type and reduction, without factors. */
+template <class K> struct any {
+    using T = typename K::type;
+    using W = decltype(K::load(T()));
+    using of_one = any;
+    static constexpr int V = WORD / sizeof(T), WORDS_AT_ONCE = sizeof(T) < 4 ? 1 : 2;
+    W of[V];
+
+    __device__ void load_at(const segments &s, size_t at, const halay_device_piece &)
+    {
+        for (int r = 0; r < s.ranks; r++) {
+            const uint4 w = load(static_cast<const T *>(s.at[r]) + at);
+            for (int k = 0; k < V; k++)
+                of[k] = r ? combine(of[k], K::load(element_of<T>(w, k)), s.reduction) : K::load(element_of<T>(w, k));
+        }
+    }
+    static __device__ T store(W all, const segments &s)
+    {
+        if constexpr (!std::is_integral_v<W>)
+            all = s.divisor > 1 ? all / s.divisor : all;
+        return K::store(all);
+    }
+    __device__ T result(int k, const segments &s, const halay_device_piece &) const
+    {
+        return store(of[k], s);
+    }
+    static __device__ T one(const segments &s, size_t at, const halay_device_piece &)
+    {
+        W all = K::load(static_cast<const T *>(s.at[0])[at]);
+
+        for (int r = 1; r < s.ranks; r++)
+            all = combine(all, K::load(static_cast<const T *>(s.at[r])[at]), s.reduction);
+        return store(all, s);
+    }
+};
+
+/* Reduces a chunk of a piece; C: a column. */
+template <class C, int U>
 __device__ void reduce_chunk(const halay_device_piece &p, size_t begin, size_t end, const segments &s)
 {
-    using T = typename K::type;
+    using T = typename C::T;
     T *out = static_cast<T *>(p.out);
 
     each<U, T>(
         begin, end, s.is_shared || is_aligned(out),
         [&](size_t i) {
-            column<K, R> got;
+            C got;
             got.load_at(s, p.at + i, p);
             return got;
         },
-        [&](size_t i, const column<K, R> &got) {
-            const uint4 result = word_of<T>([&](int k) { return K::store(got.sum(k, p) * p.postscale); });
+        [&](size_t i, const C &got) {
+            const uint4 result = word_of<T>([&](int k) { return got.result(k, s, p); });
 
             if (!s.is_shared)
                 store(out + i, result);
@@ -230,7 +360,7 @@ __device__ void reduce_chunk(const halay_device_piece &p, size_t begin, size_t e
                 store(static_cast<T *>(s.at[r]) + p.at + i, result);
         },
         [&](size_t i) {
-            T result = sum_of<K>(s, p.at + i, p);
+            T result = C::of_one::one(s, p.at + i, p);
 
             if (!s.is_shared)
                 out[i] = result;
@@ -239,15 +369,13 @@ __device__ void reduce_chunk(const halay_device_piece &p, size_t begin, size_t e
         });
 }
 
-/* Sums the pieces of all ranks' segments: into the program's memory or, where each rank has a share, into all ranks'
- * segments, in place of what was summed. */
-template <class K, int R>
-__global__ void __launch_bounds__(THREADS) reduce_segments(const pieces list, const segments s)
+/* Reduces the pieces of all ranks' segments: into the program's memory or, where each rank has a share, into all ranks'
+ * segments, in place of what was there. */
+template <class C> __global__ void __launch_bounds__(THREADS) reduce_segments(const pieces list, const segments s)
 {
-    constexpr int U = R ? (R < WORDS ? WORDS / R : 1) : 2;
-
-    each_chunk<typename K::type>(
-        list, [&](const halay_device_piece &p, size_t begin, size_t end) { reduce_chunk<K, R, U>(p, begin, end, s); });
+    each_chunk<typename C::T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
+        reduce_chunk<C, C::WORDS_AT_ONCE>(p, begin, end, s);
+    });
 }
 
 struct flags {
@@ -278,10 +406,10 @@ static __device__ bool meet_ranks(const flags &f, int ranks)
     return !__syncthreads_or(is_lost);
 }
 
-template <class K, int R>
+template <class C>
 __global__ void __launch_bounds__(THREADS, 4) exchange_segments(const pieces list, const segments s, const flags f)
 {
-    using T = typename K::type;
+    using T = typename C::T;
 
     each_chunk<T, SMALL_CHUNK>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
         pack_chunk<T, 1>(p, begin, end, static_cast<T *>(s.at[f.rank]));
@@ -289,13 +417,13 @@ __global__ void __launch_bounds__(THREADS, 4) exchange_segments(const pieces lis
     if (!meet_ranks(f, s.ranks)) /* a rank's data are missing: the program keeps its own */
         return;
     each_chunk<T, SMALL_CHUNK>(
-        list, [&](const halay_device_piece &p, size_t begin, size_t end) { reduce_chunk<K, R, 1>(p, begin, end, s); });
+        list, [&](const halay_device_piece &p, size_t begin, size_t end) { reduce_chunk<C, 1>(p, begin, end, s); });
 }
 
-template <class T> __global__ void __launch_bounds__(THREADS) unpack_segment(const pieces list, const T *segment)
+template <class T> __global__ void __launch_bounds__(THREADS) unpack_segments(const pieces list, const segments s)
 {
     each_chunk<T>(list, [&](const halay_device_piece &p, size_t begin, size_t end) {
-        const T *from = segment + p.at;
+        const T *from = static_cast<const T *>(s.at[p.rank]) + p.at;
         T *to = static_cast<T *>(p.out);
 
         each<WORDS, T>(
@@ -327,15 +455,17 @@ static cudaError_t launch_list(const halay_device_work *work, size_t elements, u
     return cudaSuccess;
 }
 
-template <class T> static cudaError_t pack(const halay_device_work *work, cudaStream_t stream)
-{
-    T *segment = static_cast<T *>(work->segments[work->rank]);
+template <class T> struct packs {
+    static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
+    {
+        T *segment = static_cast<T *>(work->segments[work->rank]);
 
-    return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
-        config->stream = stream;
-        return cudaLaunchKernelEx(config, pack_segment<T>, list, segment);
-    });
-}
+        return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
+            config->stream = stream;
+            return cudaLaunchKernelEx(config, pack_segment<T>, list, segment);
+        });
+    }
+};
 
 static segments segments_of(const halay_device_work *work)
 {
@@ -343,25 +473,25 @@ static segments segments_of(const halay_device_work *work)
 
     for (int r = 0; r < work->ranks; r++)
         s.at[r] = work->segments[r];
-    s.ranks = work->ranks, s.is_shared = work->is_shared;
+    s.ranks = work->ranks, s.is_shared = work->is_shared, s.reduction = work->reduction, s.divisor = work->divisor;
     return s;
 }
 
-template <class K> struct reduces {
-    template <int R> static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
+template <class C> struct reduces {
+    static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
     {
         const segments s = segments_of(work);
 
-        return launch_list(work, CHUNK / sizeof(typename K::type), BLOCKS_MAX,
+        return launch_list(work, CHUNK / sizeof(typename C::T), BLOCKS_MAX,
                            [&](cudaLaunchConfig_t *config, const pieces &list) {
                                config->stream = stream;
-                               return cudaLaunchKernelEx(config, reduce_segments<K, R>, list, s);
+                               return cudaLaunchKernelEx(config, reduce_segments<C>, list, s);
                            });
     }
 };
 
-template <class K> struct exchanges {
-    template <int R> static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
+template <class C> struct exchanges {
+    static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
     {
         const segments s = segments_of(work);
         flags f = {};
@@ -372,57 +502,97 @@ template <class K> struct exchanges {
         f.turn = work->turn, f.rank = work->rank, f.failed = const_cast<unsigned *>(work->failed);
         together.id = cudaLaunchAttributeCooperative;
         together.val.cooperative = 1;
-        return launch_list(work, SMALL_CHUNK / sizeof(typename K::type), HALAY_DEVICE_BLOCKS,
+        return launch_list(work, SMALL_CHUNK / sizeof(typename C::T), HALAY_DEVICE_BLOCKS,
                            [&](cudaLaunchConfig_t *config, const pieces &list) {
                                config->stream = stream;
                                config->attrs = &together;
                                config->numAttrs = 1;
-                               return cudaLaunchKernelEx(config, exchange_segments<K, R>, list, s, f);
+                               return cudaLaunchKernelEx(config, exchange_segments<C>, list, s, f);
                            });
     }
 };
 
-template <class F> static cudaError_t by_ranks(const halay_device_work *work, cudaStream_t stream)
+template <template <class> class F, class K>
+static cudaError_t by_ranks(const halay_device_work *work, cudaStream_t stream)
 {
     switch (work->ranks) {
     case 2:
-        return F::template of<2>(work, stream);
+        return F<column<K, 2>>::of(work, stream);
     case 4:
-        return F::template of<4>(work, stream);
+        return F<column<K, 4>>::of(work, stream);
     case 8:
-        return F::template of<8>(work, stream);
+        return F<column<K, 8>>::of(work, stream);
     default:
-        return F::template of<ANY>(work, stream);
+        return F<column<K, ANY>>::of(work, stream);
     }
 }
 
+/* A sum or average of f32, f16 or bf16. */
 template <template <class> class F> static cudaError_t by_type(const halay_device_work *work, cudaStream_t stream)
 {
     if (work->dtype == HALAY_F32)
-        return by_ranks<F<f32>>(work, stream);
-    return work->dtype == HALAY_F16 ? by_ranks<F<f16>>(work, stream) : by_ranks<F<bf16>>(work, stream);
+        return by_ranks<F, f32>(work, stream);
+    return work->dtype == HALAY_F16 ? by_ranks<F, f16>(work, stream) : by_ranks<F, bf16>(work, stream);
 }
 
-template <class T> static cudaError_t unpack(const halay_device_work *work, cudaStream_t stream)
+static cudaError_t reduce_any(const halay_device_work *work, cudaStream_t stream)
 {
-    const T *segment = static_cast<const T *>(work->segments[work->rank]);
+    static constexpr cudaError_t (*calls[HALAY_DTYPE_COUNT])(const halay_device_work *, cudaStream_t) = {
+        reduces<any<f32>>::of,
+        reduces<any<f64>>::of,
+        reduces<any<f16>>::of,
+        reduces<any<bf16>>::of,
+        reduces<any<whole<int>>>::of,
+        reduces<any<whole<long long>>>::of,
+        reduces<any<whole<unsigned char>>>::of,
+        reduces<any<whole<signed char>>>::of,
+        reduces<any<whole<unsigned short>>>::of,
+        reduces<any<whole<short>>>::of,
+        reduces<any<boolean>>::of,
+    };
 
-    return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
-        config->stream = stream;
-        return cudaLaunchKernelEx(config, unpack_segment<T>, list, segment);
-    });
+    return calls[work->dtype](work, stream);
+}
+
+template <class T> struct unpacks {
+    static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
+    {
+        const segments s = segments_of(work);
+
+        return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
+            config->stream = stream;
+            return cudaLaunchKernelEx(config, unpack_segments<T>, list, s);
+        });
+    }
+};
+
+template <template <class> class F> static cudaError_t by_size(const halay_device_work *work, cudaStream_t stream)
+{
+    switch (work->element) {
+    case 1:
+        return F<unsigned char>::of(work, stream);
+    case 2:
+        return F<unsigned short>::of(work, stream);
+    case 4:
+        return F<unsigned>::of(work, stream);
+    default:
+        return F<unsigned long long>::of(work, stream);
+    }
 }
 } // namespace through_segments
 
 cudaError_t halay_cuda_pack(const struct halay_device_work *work, cudaStream_t stream)
 {
-    return work->dtype == HALAY_F32 ? through_segments::pack<unsigned>(work, stream)
-                                    : through_segments::pack<unsigned short>(work, stream);
+    return through_segments::by_size<through_segments::packs>(work, stream);
 }
 
 cudaError_t halay_cuda_reduce(const struct halay_device_work *work, cudaStream_t stream)
 {
-    return through_segments::by_type<through_segments::reduces>(work, stream);
+    bool is_sum = work->reduction == HALAY_SUM || work->reduction == HALAY_AVERAGE;
+
+    if (is_sum && (work->dtype == HALAY_F32 || work->dtype == HALAY_F16 || work->dtype == HALAY_BF16))
+        return through_segments::by_type<through_segments::reduces>(work, stream);
+    return through_segments::reduce_any(work, stream);
 }
 
 cudaError_t halay_cuda_exchange(const struct halay_device_work *work, cudaStream_t stream)
@@ -432,6 +602,5 @@ cudaError_t halay_cuda_exchange(const struct halay_device_work *work, cudaStream
 
 cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream)
 {
-    return work->dtype == HALAY_F32 ? through_segments::unpack<unsigned>(work, stream)
-                                    : through_segments::unpack<unsigned short>(work, stream);
+    return through_segments::by_size<through_segments::unpacks>(work, stream);
 }

@@ -24,8 +24,7 @@ enum {
 static void give_up(struct halay_context *ctx)
 {
     for (struct halay_request *r = halay_device_carrier_of(ctx)->landing; r; r = r->next)
-        if (r->final == HALAY_OK && halay_staging_of(r)->is_direct &&
-            halay_staging_look(halay_staging_of(r)) == HALAY_IN_PROGRESS)
+        if (r->final == HALAY_OK && r->cargo->is_direct && halay_staging_look(halay_staging_of(r)) == HALAY_IN_PROGRESS)
             r->final = ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
     halay_direct_fail(ctx);
 }
@@ -36,7 +35,7 @@ static int carrier_land(struct halay_context *ctx, struct halay_request *request
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
-    if (request->final == HALAY_OK && halay_staging_of(request)->is_direct && halay_direct_has_failed(ctx))
+    if (request->final == HALAY_OK && request->cargo->is_direct && halay_direct_has_failed(ctx))
         request->final = ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
     enum halay_status status = request->final == HALAY_OK ? halay_staging_finish(request) : request->final;
     if (status != HALAY_IN_PROGRESS) {

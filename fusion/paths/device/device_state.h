@@ -21,7 +21,7 @@ struct halay_staging_device {
     struct halay_staging *idle[HALAY_STAGING_CLASSES]; /* unused stagings; guarded by the context's lock */
 };
 
-/* The state of the all-reduce by devices of a host (direct.c): the same on all ranks from one bucket to the next. */
+/* The state of collectives by the devices of a host (direct.c): the same on all ranks from one bucket to the next. */
 enum halay_direct_state {
     HALAY_DIRECT_REFUSED, /* the data are copied to host memory, and reduced there */
     HALAY_DIRECT_UNKNOWN, /* not determined yet */
@@ -62,6 +62,15 @@ struct halay_hosts {
     enum halay_dtype dtype;
 };
 
+/* A tensor of a bucket, or a rank's block of it, as it passes through the segments. */
+struct halay_direct_part {
+    const char *in; /* NULL: this rank gives none of it */
+    char *out;      /* NULL: this rank takes none of it */
+    size_t count;   /* elements */
+    int rank;       /* whose segment the result is in */
+    float prescale, postscale;
+};
+
 struct halay_direct {
     _Atomic int state; /* enum halay_direct_state; stored by the driver, relaxed: a hint for the program's threads */
     /* The device of all direct data, set by the first submission; guarded by the devices' lock. */
@@ -85,16 +94,21 @@ struct halay_direct {
     struct halay_coll *coll;     /* owned: a barrier of the ranks */
     int is_launched;             /* the stream has work that the other ranks wait for */
     int is_lost;                 /* `done` does not mark the end of all work */
-    int is_one_shot;             /* each rank sums all elements, not only its share */
-    size_t total;                /* elements of the bucket */
-    size_t windows, turn;        /* of the bucket: that many halves, and the next turn */
-    size_t exchange_max;         /* bytes of a sum in one launch whose kernels wait for the other ranks' */
-    _Atomic uint32_t *failed;    /* borrowed: ends such waits */
-    int is_exchange;             /* the bucket is summed in one launch */
-    uint32_t exchanges;          /* launches of that kind up to now */
-    size_t passed;               /* windows of the buckets before: whether this one begins in the first half */
+    struct halay_direct_part *parts; /* owned array, kept: of the bucket */
+    size_t part_count, part_capacity;
+    int is_one_shot;                   /* nothing is unpacked: each rank takes its results from all segments */
+    size_t total;                      /* elements of the bucket */
+    size_t slice;                      /* elements of a part in a window; 0: parts lie one after the other */
+    size_t windows, turn;              /* of the bucket: that many halves, and the next turn */
+    size_t exchange_max;               /* bytes of a sum in one launch whose kernels wait for the other ranks' */
+    _Atomic uint32_t *failed;          /* borrowed: ends such waits */
+    int is_exchange;                   /* the bucket is summed in one launch */
+    uint32_t exchanges;                /* launches of that kind up to now */
+    size_t passed;                     /* windows of the buckets before: whether this one begins in the first half */
     struct halay_device_piece *pieces; /* owned array, kept */
     size_t piece_count, piece_capacity;
+    void *copy; /* owned, [copy_bytes], kept: of rows that others would overwrite */
+    size_t copy_bytes;
 };
 
 struct halay_device_carrier {
@@ -137,6 +151,14 @@ static inline int halay_direct_may_be(const struct halay_context *ctx)
 {
     return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.state, memory_order_relaxed) !=
            HALAY_DIRECT_REFUSED;
+}
+
+/* Returns nonzero if devices may take such a submission of all ranks; of several hosts they take sums alone. */
+static inline int halay_direct_takes(const struct halay_context *ctx, const struct halay_signature *s)
+{
+    return s->is_on_devices && halay_direct_may_be(ctx) &&
+           (halay_device_carrier_of(ctx)->direct.hosts.count == 1 ||
+            (s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype)));
 }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Direct: all-reduce through segments on devices. Each rank has a segment in its device's memory that the other ranks'
+ * Direct: collectives through segments on devices. Each rank has a segment in its device's memory that the other ranks'
  * devices can access (CUDA IPC; in one process, peer access). A bucket passes through the halves of the segments in
  * windows:
  *
@@ -8,6 +8,14 @@
  *     reduce    one-shot: each rank sums all segments to its outputs
  *               two-shot: each rank sums its share of all segments, and stores the sums into all segments
  *     unpack    two-shot: the own segment to the outputs
+ *
+ *                       packed by          in a half of a segment          taken
+ *     all-reduce        all ranks          the tensors                     as above
+ *     broadcast         the root           the tensors                     unpacked from the root's by the others
+ *     reduce-scatter    all ranks          a slice of each rank's block    one-shot: each rank sums its own block
+ *     all-gather        all ranks          a slice of the own rows         unpacked from all by all
+ *
+ * All but a two-shot take their results in the turns of `reduce`, and unpack no more.
  *
  *     turn    sums         copies beside them                all ranks wait after each turn but the last
  *     0                    pack 0
@@ -48,11 +56,19 @@
 #include "collectives/group/channel.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/staging.h"
+#include "fusion/requests/entry.h"
 #include "fusion/run/operations.h"
+#include "fusion/run/result.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN_BYTES = 16, CLOSE_MS = 2000, FLAGS_BYTES = (HALAY_DEVICE_FLAGS + 255) / 256 * 256 };
+/* SEGMENT_MIN: a half has room for a slice of each rank's block. */
+enum {
+    ALIGN_BYTES = 16,
+    SEGMENT_MIN = 2 * HALAY_DEVICE_RANKS * ALIGN_BYTES,
+    CLOSE_MS = 2000,
+    FLAGS_BYTES = (HALAY_DEVICE_FLAGS + 255) / 256 * 256
+};
 
 static struct halay_direct *direct_of(const struct halay_bucket *b)
 {
@@ -72,8 +88,7 @@ static int is_open(const struct halay_direct *d)
 void halay_direct_init(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
-    int may_be = world->config.device_segment >= 2 * ALIGN_BYTES &&
-                 world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->local_size <= HALAY_DEVICE_RANKS &&
+    int may_be = world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->local_size <= HALAY_DEVICE_RANKS &&
                  halay_hosts_init(ctx);
 
     halay_device_carrier_of(ctx)->direct.passed = 0;
@@ -116,6 +131,8 @@ static enum halay_status segment_create(struct halay_context *ctx)
     size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES) + FLAGS_BYTES;
     enum halay_status status = HALAY_OK;
 
+    if (bytes < SEGMENT_MIN + FLAGS_BYTES)
+        return HALAY_ERR_UNSUPPORTED;
     if (!d->stream)
         status = ops->stream_create(host, number, &d->stream);
     if (status == HALAY_OK && !d->copies)
@@ -239,12 +256,12 @@ static void conclude_agreement(struct halay_context *ctx)
         d->exchange_max = 0;
     set_state(d, is_refused ? HALAY_DIRECT_REFUSED : HALAY_DIRECT_OPEN);
     if (!is_refused) {
-        halay_debug(ctx->log, "all-reduces of device data use segments of %zu bytes in device memory", 2 * d->room);
+        halay_debug(ctx->log, "collectives on device data use segments of %zu bytes in device memory", 2 * d->room);
         return;
     }
     unreach_all(ctx);
     if (ctx->rank == 0)
-        halay_info(ctx->log, "all-reduces of device data use host memory: rank %d %s", (int)(d->agreed[0] / 2),
+        halay_info(ctx->log, "collectives on device data use host memory: rank %d %s", (int)(d->agreed[0] / 2),
                    d->agreed[0] % 2 ? "has no segment" : "cannot access the segments of all ranks of its host");
 }
 
@@ -272,7 +289,26 @@ static enum halay_status look_at_all(struct halay_bucket *b)
     return status;
 }
 
-/* Starts the bucket as an ordinary all-reduce, once all its data are in host memory. */
+static int collective_of(const struct halay_bucket *b)
+{
+    return b->requests[0]->signature.collective;
+}
+
+static enum halay_status run_on_host(struct halay_bucket *b)
+{
+    switch (collective_of(b)) {
+    case HALAY_BROADCAST:
+        return halay_broadcast_run(b);
+    case HALAY_ALLGATHER:
+        return halay_allgather_run(b->set->ctx, b);
+    case HALAY_REDUCE_SCATTER:
+        return halay_reduce_scatter_run(b->set->ctx, b);
+    default:
+        return halay_allreduce_run(b);
+    }
+}
+
+/* Starts the bucket as an ordinary one, once all its data are in host memory. */
 static enum halay_status run_staged(struct halay_bucket *b)
 {
     enum halay_status status = look_at_all(b);
@@ -281,17 +317,145 @@ static enum halay_status run_staged(struct halay_bucket *b)
         return status;
     direct_of(b)->bucket = NULL;
     halay_bucket_number_next(b);
-    status = halay_allreduce_run(b);
+    status = run_on_host(b);
     return status == HALAY_OK && b->coll ? HALAY_IN_PROGRESS : status;
 }
 
-/* ---- through the segments ---- */
+/* ---- parts ---- */
 
-/* Returns the multiple of elements at which each tensor begins, so that it is aligned to ALIGN_BYTES. */
+/* Returns the multiple of elements at which each part begins, so that it is aligned to ALIGN_BYTES. */
 static size_t align_of(const struct halay_bucket *b)
 {
     return ALIGN_BYTES / halay_dtype_size(b->dtype);
 }
+
+static void add_part(struct halay_direct *d, const struct halay_direct_part *part)
+{
+    d->parts[d->part_count++] = *part;
+}
+
+static void list_tensors(struct halay_bucket *b)
+{
+    for (size_t i = 0; i < b->tensor_count; i++) {
+        const struct halay_bucket_tensor *t = &b->tensors[i];
+        add_part(direct_of(b), &(struct halay_direct_part){ .in = t->buffers.in,
+                                                            .out = t->buffers.out,
+                                                            .count = t->buffers.count,
+                                                            .rank = direct_of(b)->hosts.local,
+                                                            .prescale = (float)t->prescale,
+                                                            .postscale = (float)t->postscale });
+    }
+}
+
+static void list_broadcast(struct halay_bucket *b)
+{
+    int root = halay_process_set_rank_of(b->set, b->requests[0]->signature.root), is_root = root == b->set->rank;
+
+    for (size_t i = 0; i < b->count; i++)
+        add_part(direct_of(b), &(struct halay_direct_part){ .in = is_root ? b->requests[i]->out : NULL,
+                                                            .out = is_root ? NULL : b->requests[i]->out,
+                                                            .count = b->requests[i]->count,
+                                                            .rank = root });
+}
+
+static enum halay_status list_scattered(struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    const struct halay_signature *s = &r->signature;
+    size_t row = halay_signature_row(s), at = 0;
+    void *out;
+
+    enum halay_status status = halay_result_place(r, halay_scattered_rows(b, b->set->rank), &out);
+    for (int i = 0; i < b->set->size && status == HALAY_OK; i++) {
+        struct halay_direct_part part = { .in = (const char *)r->in + at * halay_dtype_size(b->dtype),
+                                          .out = i == b->set->rank ? out : NULL,
+                                          .count = halay_scattered_rows(b, i) * row,
+                                          .rank = i,
+                                          .prescale = (float)s->prescale,
+                                          .postscale = (float)s->postscale };
+        add_part(direct_of(b), &part);
+        at += part.count;
+    }
+    return status;
+}
+
+/* Copies this rank's rows if they lie in out, and not in their place there: other ranks' would overwrite them. */
+static enum halay_status copy_rows(struct halay_context *ctx, const struct halay_request *r, const char *out,
+                                   const char **in)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    enum halay_status status = HALAY_OK;
+
+    if (!r->bytes || *in >= out + r->result_bytes || *in + r->bytes <= out)
+        return HALAY_OK;
+    if (d->copy_bytes < r->bytes) {
+        if (d->copy)
+            ops->free(host, d->device->number, d->copy);
+        d->copy = NULL;
+        d->copy_bytes = 0;
+        status = ops->alloc(host, d->device->number, r->bytes, &d->copy);
+        d->copy_bytes = status == HALAY_OK ? r->bytes : 0;
+    }
+    if (status == HALAY_OK)
+        status = ops->copy_start(host, d->device->number, d->copy, *in, r->bytes, d->stream);
+    *in = d->copy;
+    return status;
+}
+
+static enum halay_status list_gathered(struct halay_bucket *b)
+{
+    struct halay_request *r = b->requests[0];
+    size_t row = halay_signature_row(&r->signature), element = halay_dtype_size(b->dtype), at = 0;
+    const char *in = r->in;
+    void *out;
+
+    enum halay_status status = halay_result_place_answered(b->set->ctx, r, &out);
+    for (int i = 0; i < b->set->size && status == HALAY_OK; i++) {
+        int is_own = i == b->set->rank;
+        char *place = out ? (char *)out + at * element : NULL;
+        if (is_own && place && in != place)
+            status = copy_rows(b->set->ctx, r, out, &in);
+        struct halay_direct_part part = {
+            .in = is_own ? in : NULL, .out = is_own && in == place ? NULL : place, .count = r->rows[i] * row, .rank = i
+        };
+        add_part(direct_of(b), &part);
+        at += part.count;
+    }
+    return status;
+}
+
+/* Lists what passes through the segments. */
+static enum halay_status list_parts(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    size_t most = b->count > (size_t)b->set->size ? b->count : (size_t)b->set->size;
+    int is_allreduce = collective_of(b) == HALAY_ALLREDUCE;
+    enum halay_status status = is_allreduce ? halay_allreduce_collect(b) : HALAY_OK;
+
+    most = is_allreduce && b->tensor_count > most ? b->tensor_count : most; /* of a group */
+    d->part_count = 0;
+    if (status == HALAY_OK && (halay_list_reserve(&d->parts, most, &d->part_capacity, sizeof *d->parts) != HALAY_OK ||
+                               halay_list_reserve(&d->pieces, most, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK))
+        return HALAY_ERR_NO_MEMORY;
+    if (status != HALAY_OK)
+        return status;
+    switch (collective_of(b)) {
+    case HALAY_BROADCAST:
+        list_broadcast(b);
+        return HALAY_OK;
+    case HALAY_REDUCE_SCATTER:
+        return list_scattered(b);
+    case HALAY_ALLGATHER:
+        return list_gathered(b);
+    default:
+        list_tensors(b);
+        return HALAY_OK;
+    }
+}
+
+/* ---- through the segments ---- */
 
 static size_t window_of(const struct halay_bucket *b)
 {
@@ -305,71 +469,101 @@ static int takes_one_shot(const struct halay_context *ctx, size_t bytes)
     return !strcmp(halay_select(&query, NULL, 0)->name, "one-shot");
 }
 
+/* Divides the parts into windows. */
+static void make_windows(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+    size_t room = window_of(b), length = 0;
+    int collective = collective_of(b);
+
+    d->slice = collective == HALAY_ALLGATHER        ? room
+               : collective == HALAY_REDUCE_SCATTER ? room / (size_t)b->set->size / align_of(b) * align_of(b)
+                                                    : 0;
+    for (size_t i = 0; i < d->part_count; i++)
+        if (!d->slice)
+            length += halay_round_up(d->parts[i].count, align_of(b));
+        else if (d->parts[i].count > length)
+            length = d->parts[i].count;
+    d->windows = halay_span_cuts(length, d->slice ? d->slice : room);
+    d->total = length;
+}
+
 static enum halay_status begin_bucket(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    d->total = d->turn = 0;
-    for (size_t i = 0; i < b->tensor_count; i++)
-        d->total += halay_round_up(b->tensors[i].buffers.count, align_of(b));
-    d->windows = (d->total + window_of(b) - 1) / window_of(b);
-    if (halay_list_reserve(&d->pieces, b->tensor_count, &d->piece_capacity, sizeof *d->pieces) != HALAY_OK)
-        return HALAY_ERR_NO_MEMORY;
-    d->is_one_shot = d->hosts.count == 1 && takes_one_shot(ctx, d->total * halay_dtype_size(b->dtype));
-    d->is_exchange = d->exchange_max && d->windows == 1 && b->tensor_count <= HALAY_DEVICE_PIECES &&
-                     d->total * halay_dtype_size(b->dtype) <= d->exchange_max;
+    enum halay_status status = list_parts(b);
+    if (status != HALAY_OK)
+        return status;
+    make_windows(b);
+    d->turn = 0;
+    size_t bytes = d->total * halay_dtype_size(b->dtype);
+    const struct halay_signature *s = &b->requests[0]->signature;
+    int is_allreduce = s->collective == HALAY_ALLREDUCE;
+    d->is_one_shot = !is_allreduce || (d->hosts.count == 1 && takes_one_shot(ctx, bytes));
+    d->is_exchange = is_allreduce && halay_sums_floats(s->reduction, b->dtype) && d->exchange_max && d->windows == 1 &&
+                     d->part_count <= HALAY_DEVICE_PIECES && bytes <= d->exchange_max;
     for (size_t i = 0; i < b->count; i++)
-        halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
+        if (halay_staging_of(b->requests[i])) /* not of an empty tensor */
+            halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
     d->is_launched = 0; /* no rank waits for the bucket before */
-    d->step = HALAY_DIRECT_TURN;
+    d->step = d->windows ? HALAY_DIRECT_TURN : HALAY_DIRECT_END;
     return HALAY_OK;
 }
 
-/* Lists the parts of tensors that are in the elements first to last of the bucket; they are in the segments from
- * base on. */
-static void cut_pieces(const struct halay_bucket *b, size_t base, size_t first, size_t last)
+/* Adds elements of a part that are `at` in the segments. */
+static void add_piece(struct halay_direct *d, const struct halay_direct_part *part, size_t from, size_t to, size_t at,
+                      size_t element)
+{
+    d->pieces[d->piece_count++] = (struct halay_device_piece){ .in = part->in ? part->in + from * element : NULL,
+                                                               .out = part->out ? part->out + from * element : NULL,
+                                                               .at = at,
+                                                               .count = to - from,
+                                                               .rank = part->rank,
+                                                               .prescale = part->prescale,
+                                                               .postscale = part->postscale };
+}
+
+/* Lists what this rank packs, or takes, of the elements first to last of the bucket, of a window that begins at base.
+ */
+static void cut_pieces(const struct halay_bucket *b, int packs, size_t base, size_t first, size_t last)
 {
     struct halay_direct *d = direct_of(b);
     size_t at = 0, element = halay_dtype_size(b->dtype);
-    double divisor = b->requests[0]->signature.reduction == HALAY_AVERAGE ? b->set->size : 1;
 
     d->piece_count = 0;
-    for (size_t i = 0; i < b->tensor_count && at < last; i++) {
-        const struct halay_bucket_tensor *t = &b->tensors[i];
-        size_t from = at > first ? at : first, to = at + t->buffers.count < last ? at + t->buffers.count : last;
-        if (from < to)
-            d->pieces[d->piece_count++] =
-                (struct halay_device_piece){ .in = (const char *)t->buffers.in + (from - at) * element,
-                                             .out = (char *)t->buffers.out + (from - at) * element,
-                                             .at = from - base,
-                                             .count = to - from,
-                                             .prescale = (float)t->prescale,
-                                             .postscale = (float)(t->postscale / divisor) };
-        at += halay_round_up(t->buffers.count, align_of(b));
+    for (size_t i = 0; i < d->part_count; i++) {
+        const struct halay_direct_part *part = &d->parts[i];
+        size_t from = at > first ? at : first, to = at + part->count < last ? at + part->count : last;
+        size_t place = d->slice && collective_of(b) == HALAY_REDUCE_SCATTER ? i * d->slice : 0;
+        if (from < to && (packs ? part->in != NULL : part->out != NULL))
+            add_piece(d, part, from - at, to - at, from - base + place, element);
+        if (!d->slice)
+            at += halay_round_up(part->count, align_of(b));
     }
 }
 
 enum work { PACK, REDUCE, UNPACK, EXCHANGE };
 
-/* A part of a bucket: elements. */
-struct part {
-    size_t base, first, last; /* where its window begins; the part, counted from the bucket's beginning */
+/* Elements of a bucket, or of a slice. */
+struct stretch {
+    size_t base, first, last; /* where its window begins; the stretch, counted from the bucket's beginning */
 };
 
 /* Returns a window of the bucket, or this rank's share of it. */
-static struct part part_of(const struct halay_bucket *b, size_t window, int is_share)
+static struct stretch stretch_of(const struct halay_bucket *b, size_t window, int is_share)
 {
     const struct halay_direct *d = direct_of(b);
-    size_t base = window * window_of(b), last = base + window_of(b);
+    size_t length = d->slice ? d->slice : window_of(b), base = window * length, last = base + length;
 
     last = last < d->total ? last : d->total;
     if (!is_share)
-        return (struct part){ base, base, last };
+        return (struct stretch){ base, base, last };
     size_t ranks = (size_t)d->hosts.locals, share = halay_round_up((last - base + ranks - 1) / ranks, align_of(b));
     size_t first = base + (size_t)d->hosts.local * share;
     first = first < last ? first : last;
-    return (struct part){ base, first, first + share < last ? first + share : last };
+    return (struct stretch){ base, first, first + share < last ? first + share : last };
 }
 
 /* Returns the half of a rank's segment through which a window passes. */
@@ -394,7 +588,7 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     int is_share = kind == REDUCE && !d->is_one_shot, is_of_hosts = is_share && d->hosts.count > 1;
-    struct part part = part_of(b, window, is_share);
+    struct stretch part = stretch_of(b, window, is_share);
     void *halves[HALAY_DEVICE_RANKS], *flags[HALAY_DEVICE_RANKS];
     enum halay_status (*const calls[])(const struct halay_device_host *, int, const struct halay_device_work *,
                                        void *) = { ops->pack, ops->reduce, ops->unpack, ops->exchange };
@@ -403,10 +597,14 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
         halves[r] = half_of(d, window, r);
         flags[r] = (char *)d->segments[r] + d->shares[r].bytes - FLAGS_BYTES;
     }
-    cut_pieces(b, part.base, part.first, part.last);
+    cut_pieces(b, kind == PACK, part.base, part.first, part.last);
     for (size_t i = 0; i < d->piece_count && is_of_hosts; i++) /* the hosts' sums are still to come */
         d->pieces[i].out = own_place(b, window, d->pieces[i].at);
+    enum halay_reduction reduction = (enum halay_reduction)b->requests[0]->signature.reduction;
     struct halay_device_work work = { .dtype = b->dtype,
+                                      .element = halay_dtype_size(b->dtype),
+                                      .reduction = reduction,
+                                      .divisor = reduction == HALAY_AVERAGE ? b->set->size : 1,
                                       .pieces = d->pieces,
                                       .piece_count = d->piece_count,
                                       .segments = halves,
@@ -422,7 +620,7 @@ static enum halay_status launch_work(struct halay_bucket *b, enum work kind, siz
 /* Starts to sum this rank's share of a window over the hosts. */
 static enum halay_status start_hosts(struct halay_bucket *b, size_t window)
 {
-    struct part part = part_of(b, window, 1);
+    struct stretch part = stretch_of(b, window, 1);
 
     return halay_hosts_start(b->set->ctx, own_place(b, window, part.first - part.base), part.last - part.first,
                              b->dtype);
@@ -433,7 +631,7 @@ static enum halay_status push_share(struct halay_bucket *b, size_t window)
 {
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
-    struct part part = part_of(b, window, 1);
+    struct stretch part = stretch_of(b, window, 1);
     struct halay_device_piece piece = { .in = own_place(b, window, part.first - part.base),
                                         .at = part.first - part.base,
                                         .count = part.last - part.first };
@@ -444,6 +642,7 @@ static enum halay_status push_share(struct halay_bucket *b, size_t window)
         halves[r] = half_of(d, window, r);
     for (int k = 1; k < d->hosts.locals && piece.count && status == HALAY_OK; k++) {
         struct halay_device_work work = { .dtype = b->dtype,
+                                          .element = halay_dtype_size(b->dtype),
                                           .pieces = &piece,
                                           .piece_count = 1,
                                           .segments = halves,
@@ -517,12 +716,13 @@ static enum halay_status launch_turn(struct halay_bucket *b)
     size_t turn = d->turn;
     int packs = turn < d->windows, sums = turn && turn <= d->windows, unpacks = !d->is_one_shot && turn > 1;
     void *copies = has_copies_beside(d, turn) ? d->copies : d->stream;
+    int reduces = halay_collective_reduces(collective_of(b));
     enum halay_status status = HALAY_OK;
 
     if (d->is_exchange)
         return launch_exchange(b);
     if (sums)
-        status = launch_work(b, REDUCE, turn - 1, d->stream);
+        status = launch_work(b, reduces ? REDUCE : UNPACK, turn - 1, d->stream);
     if (sums && d->hosts.count > 1 && status == HALAY_OK)
         status = start_hosts(b, turn - 1);
     if (unpacks && status == HALAY_OK)
@@ -626,23 +826,32 @@ enum halay_status halay_direct_progress(struct halay_bucket *b)
     return status;
 }
 
+/* Returns nonzero if ranks give different numbers of rows: an out may be too small for them, on some ranks. */
+static int is_ragged(const struct halay_bucket *b)
+{
+    const struct halay_payload *answer = &b->requests[0]->entry->answer;
+
+    for (size_t i = 1; collective_of(b) == HALAY_ALLGATHER && i < answer->count; i++)
+        if (answer->at[i] != answer->at[0])
+            return 1;
+    return 0;
+}
+
 enum halay_status halay_direct_start(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
     enum halay_direct_state state = (enum halay_direct_state)atomic_load_explicit(&d->state, memory_order_relaxed);
+    enum halay_status status = HALAY_OK;
 
     if (b->set != &b->set->ctx->all) /* its data have been copied to the host */
-        return halay_allreduce_run(b);
-    enum halay_status status = halay_allreduce_collect(b);
-    if (status != HALAY_OK || !b->tensor_count)
-        return status;
+        return run_on_host(b);
     d->bucket = b;
     d->step = HALAY_DIRECT_MAKE;
-    if (b->has_parts || state == HALAY_DIRECT_REFUSED) {
+    if (b->has_parts || state == HALAY_DIRECT_REFUSED || is_ragged(b) ||
+        !halay_direct_takes(b->set->ctx, &b->requests[0]->signature))
         status = stage_all(b);
-    } else if (state == HALAY_DIRECT_OPEN) {
+    else if (state == HALAY_DIRECT_OPEN)
         status = begin_bucket(b);
-    }
     if (status != HALAY_OK)
         d->bucket = NULL;
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
@@ -755,7 +964,12 @@ void halay_direct_free(struct halay_context *ctx)
     if (d->segment && !d->is_lent)
         ops->free(host, d->device->number, d->segment);
     halay_hosts_free(ctx);
+    if (d->copy)
+        ops->free(host, d->device->number, d->copy);
+    free(d->parts);
     free(d->pieces);
-    d->stream = d->copies = d->done.event = d->copied.event = d->segment = NULL;
+    d->stream = d->copies = d->done.event = d->copied.event = d->segment = d->copy = NULL;
+    d->copy_bytes = d->part_capacity = d->piece_capacity = 0;
+    d->parts = NULL;
     d->pieces = NULL;
 }

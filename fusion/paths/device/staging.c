@@ -163,15 +163,18 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
 }
 
 /* Checks that all direct data of this rank are on one device: they pass through its segment. */
-static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *span,
-                                      struct halay_device *device)
+static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *spans,
+                                      size_t count, struct halay_device *device)
 {
     struct halay_devices *devices = halay_devices_of(ctx);
     struct halay_direct *direct = &halay_device_carrier_of(ctx)->direct;
 
-    if (span->in_on < 0 || span->out_on < 0) {
+    for (size_t i = 0; i < count; i++) {
+        int is_in = spans[i].in_bytes && spans[i].in_on < 0;
+        if (!is_in && (!spans[i].out_bytes || spans[i].out_on >= 0))
+            continue;
         halay_error(ctx->log, "tensor '%s': its %s is in host memory; HALAY_MEMORY_DEVICES requires a device", name,
-                    span->in_on < 0 ? "in" : "out");
+                    is_in ? "in" : "out");
         return HALAY_ERR_ARGUMENT;
     }
     pthread_mutex_lock(&devices->lock);
@@ -215,7 +218,7 @@ static struct halay_staged assign_host(const struct halay_extent *span, char *at
         d.host_in = at;
     }
     if (span->is_direct) {
-        d.device_out = span->out;
+        d.device_out = span->out_on >= 0 ? span->out : NULL;
         d.host_in = span->in;
         return d;
     }
@@ -245,14 +248,16 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
 {
     struct halay_staging *s = NULL;
     struct halay_device *device;
-    size_t bytes = 0;
+    size_t bytes = 0, data = 0;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         if (halay_add_overflows(bytes, room_for(&spans[i]), &bytes))
             return HALAY_ERR_NO_MEMORY;
+        data |= spans[i].in_bytes | spans[i].out_bytes;
+    }
     enum halay_status status = halay_devices_get(halay_devices_of(ctx), number, &device);
-    if (status == HALAY_OK && spans->is_direct && spans->in_bytes)
-        status = check_direct(ctx, name, spans, device);
+    if (status == HALAY_OK && spans->is_direct && data)
+        status = check_direct(ctx, name, spans, count, device);
     if (status == HALAY_OK)
         status = staging_get(ctx, device, bytes, &s);
     if (status == HALAY_OK)
@@ -264,7 +269,7 @@ static enum halay_status make_staging(struct halay_context *ctx, const char *nam
         return status;
     }
     s->count = count;
-    s->is_direct = spans->is_direct;
+    s->cargo.is_direct = spans->is_direct;
     s->end = NULL;
     char *at = s->transit.block;
     for (size_t i = 0; i < count; i++) {
@@ -311,13 +316,18 @@ static enum halay_status prepare_spans(const struct halay_tensor *t, struct hala
     return make_staging(ctx, t->name, device, &t->placing, spans, count, cargo);
 }
 
+static int is_in_place(int collective)
+{
+    return collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE || collective == HALAY_BROADCAST;
+}
+
 /* Returns what the collective reads and writes on this rank. */
 static struct halay_extent span_of(const struct halay_tensor *t)
 {
     int collective = t->signature.collective, is_root = t->signature.root == t->ctx->rank;
     struct halay_extent span = { .in = t->in, .in_bytes = t->bytes, .out = t->out, .out_bytes = t->out_bytes };
 
-    span.is_in_place = collective == HALAY_ALLREDUCE || collective == HALAY_REDUCE || collective == HALAY_BROADCAST;
+    span.is_in_place = is_in_place(collective);
     if (halay_collective_is_empty(collective))
         span.in_bytes = span.out_bytes = 0;
     if (collective == HALAY_BROADCAST)
@@ -327,6 +337,11 @@ static struct halay_extent span_of(const struct halay_tensor *t)
     if (collective == HALAY_RECEIVE)
         span.in_bytes = 0;
     return span;
+}
+
+static int stays_on_device(const struct halay_tensor *t)
+{
+    return t->set == &t->ctx->all && halay_direct_takes(t->ctx, &t->signature);
 }
 
 static enum halay_status prepare_group(const struct halay_tensor *t, struct halay_cargo **cargo)
@@ -342,9 +357,12 @@ static enum halay_status prepare_group(const struct halay_tensor *t, struct hala
         for (size_t i = 0; i < count; i++) {
             const struct halay_buffers *b = own ? &own[i] : &t->buffers[i];
             size_t bytes = b->count * halay_dtype_size(b->dtype);
-            spans[i] = (struct halay_extent){
-                .in = b->in, .in_bytes = bytes, .out = b->out, .out_bytes = bytes, .is_in_place = 1
-            };
+            spans[i] = (struct halay_extent){ .in = b->in,
+                                              .in_bytes = bytes,
+                                              .out = b->out,
+                                              .out_bytes = bytes,
+                                              .is_direct = stays_on_device(t),
+                                              .is_in_place = 1 };
         }
         status = prepare_spans(t, spans, count, cargo);
     }
@@ -358,7 +376,7 @@ enum halay_status halay_staging_prepare(const struct halay_tensor *t, struct hal
     if (t->signature.members)
         return prepare_group(t, cargo);
     struct halay_extent span = span_of(t);
-    span.is_direct = t->signature.is_on_devices && t->set == &t->ctx->all && halay_direct_may_be(t->ctx);
+    span.is_direct = stays_on_device(t);
     return prepare_spans(t, &span, 1, cargo);
 }
 
@@ -403,7 +421,7 @@ enum halay_status halay_staging_start(struct halay_staging *s)
     enum halay_status status = s->must_wait ? halay_transit_look(&s->transit, &s->transit.follows) : HALAY_OK;
     if (status == HALAY_IN_PROGRESS)
         return HALAY_OK;
-    return status == HALAY_OK && !s->is_direct ? copy_in(s) : status;
+    return status == HALAY_OK && !s->cargo.is_direct ? copy_in(s) : status;
 }
 
 enum halay_status halay_staging_look(struct halay_staging *s)
@@ -412,7 +430,7 @@ enum halay_status halay_staging_look(struct halay_staging *s)
         return HALAY_OK;
     int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
     enum halay_status status = halay_transit_look(&s->transit, follows ? &s->transit.follows : &s->transit.moved);
-    if (follows && status == HALAY_OK && !s->is_direct)
+    if (follows && status == HALAY_OK && !s->cargo.is_direct)
         status = copy_in(s);
     return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
 }
@@ -440,20 +458,43 @@ void halay_staging_set_end(struct halay_staging *s, const struct halay_device_po
     s->end = end;
 }
 
+/* Returns where direct data are, as data to be copied. */
+static struct halay_extent span_again(const struct halay_staging *s, size_t i, int collective)
+{
+    const struct halay_staged *d = &s->staged[i];
+
+    return (struct halay_extent){ .in = d->host_in,
+                                  .in_bytes = d->in_bytes,
+                                  .out = d->host_out,
+                                  .out_bytes = d->out_bytes,
+                                  .is_in_place = is_in_place(collective),
+                                  .in_on = d->device_in ? s->transit.device->number : -1,
+                                  .out_on = d->device_out ? s->transit.device->number : -1 };
+}
+
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *r)
 {
     struct halay_staging *s = halay_staging_of(r);
-    struct halay_staged *d = s->staged;
-    size_t capacity;
+    int collective = r->signature.collective;
+    size_t bytes = 0, capacity;
 
-    if (!s->is_direct)
+    if (!s->cargo.is_direct)
         return HALAY_OK;
-    s->is_direct = 0;
-    halay_transit_class(halay_round_up(d->in_bytes, LINE), &capacity);
+    s->cargo.is_direct = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        struct halay_extent span = span_again(s, i, collective);
+        bytes += room_for(&span);
+    }
+    halay_transit_class(bytes, &capacity);
     enum halay_status status = capacity ? halay_transit_block_get(&s->transit, ctx->all.group, capacity) : HALAY_OK;
+    char *at = s->transit.block;
+    for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
+        struct halay_extent span = span_again(s, i, collective);
+        s->staged[i] = assign_host(&span, at);
+        at += room_for(&span);
+    }
     if (status != HALAY_OK)
         return status;
-    d->host_in = d->host_out = s->transit.block;
     point_at(r, s);
     return copy_in(s);
 }
@@ -474,13 +515,13 @@ enum halay_status halay_staging_finish(struct halay_request *r)
 
     if (s->end)
         follow_end(s);
-    for (size_t i = 0; i < s->count && status == HALAY_OK && !s->is_direct; i++) {
+    for (size_t i = 0; i < s->count && status == HALAY_OK && !s->cargo.is_direct; i++) {
         const struct halay_staged *d = &s->staged[i];
         size_t bytes = d->device_out ? result_bytes(r, d) : 0;
         if (bytes)
             status = halay_transit_copy(t, d->device_out, d->host_out, bytes, t->device->out);
     }
-    s->has_no_mark = !s->is_direct && t->state == HALAY_TRANSIT_MOVES;
+    s->has_no_mark = !s->cargo.is_direct && t->state == HALAY_TRANSIT_MOVES;
     return status == HALAY_OK && s->transit.state == HALAY_TRANSIT_MOVES ? HALAY_IN_PROGRESS : status;
 }
 

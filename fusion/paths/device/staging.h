@@ -27,7 +27,6 @@ struct halay_staging {
     const void *after_stream; /* the program's stream, if the data follow no event: only compared */
     /* Borrowed: the end of what the engine's stream has that reduces the data; NULL: they are copied, or not begun. */
     const struct halay_device_point *end;
-    int is_direct;               /* the data stay on the device, unless the bucket falls back to the host */
     int must_wait;               /* the data follow work of the program */
     int has_no_mark;             /* results are being copied back, and no event marks their end yet */
     struct halay_staged *staged; /* owned, kept, [staged_capacity] */

@@ -255,6 +255,18 @@ inline float __fmul_rn(float x, float y)
 {
     return x * y;
 }
+inline double __longlong_as_double(long long u)
+{
+    double f;
+    memcpy(&f, &u, 8);
+    return f;
+}
+inline long long __double_as_longlong(double f)
+{
+    long long u;
+    memcpy(&u, &f, 8);
+    return u;
+}
 inline float __uint_as_float(unsigned u)
 {
     float f;
