@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "collectives/transport/devices.h"
+#include "fusion/paths/device/device_state.h"
 #include "tests/cuda/cases.h"
 
 enum { TENSORS = 16, STEPS = 3, DEVICES = 2 };
@@ -209,6 +210,42 @@ static void late_words(void)
     ranks_run(1, 0, &(struct rank_run){ .body = body_late_words }, NULL, NULL);
 }
 
+/* Streams of the engine have the highest priority. */
+static void body_priority(struct rank_run *run)
+{
+    struct halay_devices devices = { 0 };
+    int least, greatest, priority;
+    void *stream;
+
+    halay_devices_init(&devices, sizeof(struct halay_device));
+    REQUIRE(halay_devices_open(&devices, run->ctx->log, &run->ctx->world->config) == HALAY_OK);
+    const struct halay_device_ops *ops = halay_devices_table(&devices);
+    REQUIRE(ops->stream_create(&devices.host, 0, &stream) == HALAY_OK);
+    GOOD(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    GOOD(cudaStreamGetPriority(stream, &priority));
+    CHECK(priority == greatest && greatest < least);
+    ops->stream_destroy(&devices.host, 0, stream);
+    halay_devices_close(&devices);
+    halay_devices_fini(&devices);
+}
+
+static void priority(void)
+{
+    ranks_run(1, 0, &(struct rank_run){ .body = body_priority }, NULL, NULL);
+}
+
+/* However long nothing of a device has ended, an engine that waits for one looks again soon. */
+static void sleeps(void)
+{
+    struct halay_context ctx = { .carrier = halay_device_carrier_create(), .now_us = 10000000 };
+
+    REQUIRE(ctx.carrier);
+    CHECK(ctx.carrier->ops->sleep_us(&ctx) == HALAY_RINGS);
+    ctx.carrier->deferred_count = 1;
+    CHECK(ctx.carrier->ops->sleep_us(&ctx) == 250);
+    ctx.carrier->ops->destroy(ctx.carrier);
+}
+
 int main(void)
 {
     setenv("EMU_DEVICES", "2", 1);
@@ -218,5 +255,7 @@ int main(void)
     apart("twice", twice);
     apart("same number", same_number);
     apart("late words", late_words);
+    apart("priority", priority);
+    apart("sleeps", sleeps);
     return test_end();
 }

@@ -202,6 +202,7 @@ struct CUstream_st {
     int device;
     uint64_t queue;
     unsigned lane;
+    int priority = 0;
     std::deque<emu::operation> waiting;
     std::unique_ptr<emu::operation> under_way;
     uint64_t issued = 0, done = 0;

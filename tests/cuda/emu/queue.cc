@@ -398,10 +398,21 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
 {
     EMU_CALL(cudaStreamCreateWithPriority);
-    return flags == cudaStreamNonBlocking ? create(stream) : call.fail(cudaErrorInvalidValue);
+    if (flags != cudaStreamNonBlocking)
+        return call.fail(cudaErrorInvalidValue);
+    create(stream);
+    (*stream)->priority = priority;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority)
+{
+    EMU_CALL(cudaStreamGetPriority);
+    *priority = stream->priority;
+    return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
