@@ -37,7 +37,7 @@ struct segments {
     int ranks;
     bool is_shared; /* each rank sums a share, and gives it to all */
     halay_reduction reduction;
-    int divisor;
+    float divisor;
 };
 
 /* Types of their own, as two of them are 16 bits: from and to the bits of an element. */
@@ -259,6 +259,7 @@ template <class K> struct column<K, ANY> {
 
     __device__ void load_at(const segments &s, size_t at, const halay_device_piece &p)
     {
+#pragma unroll 2
         for (int r = 0; r < s.ranks; r++) {
             const uint4 w = load(static_cast<const T *>(s.at[r]) + at);
             for (int k = 0; k < V; k++)
@@ -473,7 +474,8 @@ static segments segments_of(const halay_device_work *work)
 
     for (int r = 0; r < work->ranks; r++)
         s.at[r] = work->segments[r];
-    s.ranks = work->ranks, s.is_shared = work->is_shared, s.reduction = work->reduction, s.divisor = work->divisor;
+    s.ranks = work->ranks, s.is_shared = work->is_shared, s.reduction = work->reduction,
+    s.divisor = (float)work->divisor;
     return s;
 }
 
