@@ -13,13 +13,17 @@ extern "C" {
 
 /* The nth call from now on of this name (1: the next; 0: all) fails with this code, and does nothing. "kernel": the nth
  * launch from now on succeeds, and the kernel fails: so does every call after. "init": CUDA as a whole, as without a
- * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted). Weak:
- * NULL on a GPU, as the next ones. */
+ * driver (cudaErrorInsufficientDriver), a device (cudaErrorNoDevice), the permission (cudaErrorNotPermitted).
+ * "cublasLtMatmulAlgoGetHeuristic" knows no algorithm, which it says in one way or the other. Weak: NULL on a GPU, as
+ * the next ones. */
 __attribute__((weak)) void emu_fail(const char *call, int nth, int code);
 
 /* How many calls of this name there have been; "bytes_to_devices", "bytes_from_devices": what asynchronous copies with
- * memory of the host have moved. */
+ * memory of the host have moved; "products_that_may_round": those in bf16 and tf32. */
 __attribute__((weak)) size_t emu_calls(const char *call);
+
+/* The devices' compute capability from now on, which is 90 at first: 75 for 7.5. */
+__attribute__((weak)) void emu_capability(int major_minor);
 
 /* Nonzero if this process has a context on the device, which costs hundreds of megabytes on a GPU. */
 __attribute__((weak)) int emu_has_context(int device);

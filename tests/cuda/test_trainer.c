@@ -53,6 +53,62 @@ static void check_opening(struct halay_log *log)
     CHECK(!strcmp(device.kernels->name, "cuda") && !said[0], "it says: %s", said);
 }
 
+static void small_config(struct tft_model_config *config, const struct tft_device *device)
+{
+    tft_config_defaults(config);
+    config->H = 4, config->heads = 2, config->E = 2, config->D = 1;
+    config->variable_count = 2;
+    config->variables[0] = (struct tft_variable){ .name = "hour", .role = TFT_KNOWN };
+    config->variables[1] = (struct tft_variable){ .name = "y", .role = TFT_TARGET };
+    config->device = *device;
+}
+
+/* Returns how many of the products of a queue that asks for tf32 may round their factors. */
+static size_t rounded_products(const struct kernels *k)
+{
+    enum { SIDE = 4, REALS = 3 * SIDE * SIDE };
+    const struct queue_needs needs = { .tf32 = 1 };
+    const size_t before = emu_calls("products_that_may_round");
+    real values[REALS] = { 0 }, *memory = k->alloc(sizeof values);
+    struct queue *queue = NULL;
+
+    REQUIRE(memory && k->open(&needs, &queue) == HALAY_OK);
+    k->to_device(queue, values, sizeof values, memory);
+    const struct product product = { .a = { memory, SIDE, 0 },
+                                     .b = { memory + SIDE * SIDE, SIDE, 0 },
+                                     .M = SIDE,
+                                     .N = SIDE,
+                                     .K = SIDE,
+                                     .to = { memory + 2 * SIDE * SIDE, SIDE, 0 } };
+    k->product(queue, &product);
+    k->to_host(queue, memory, sizeof values, values);
+    CHECK(!k->failure(queue), "a product: %s", k->failure(queue));
+    k->close(queue);
+    k->release(memory);
+    return emu_calls("products_that_may_round") - before;
+}
+
+/* What older devices cannot do, they are not asked to. */
+static void check_capability(struct halay_log *log)
+{
+    struct tft_model_config config;
+    struct tft_model *model;
+    struct tft_device device;
+
+    emu_capability(70);
+    expect(tft_device_open(log, TFT_DEVICE_CUDA, 0, &device), HALAY_ERR_UNSUPPORTED,
+           "compute capability 7.0, and 7.5 (T4) is the least");
+    emu_capability(75);
+    REQUIRE(tft_device_open(log, TFT_DEVICE_CUDA, 0, &device) == HALAY_OK);
+    CHECK(!device.kernels->has_bf16() && rounded_products(device.kernels) == 0, "tf32 on sm_75");
+    small_config(&config, &device);
+    config.dtype = TFT_BF16;
+    expect(tft_model_create(log, &config, &model), HALAY_ERR_UNSUPPORTED, "no matrix products in bf16 here");
+    emu_capability(80);
+    CHECK(device.kernels->has_bf16() && rounded_products(device.kernels) == 1, "tf32 on sm_80");
+    emu_capability(90);
+}
+
 /* Workers of a small model, whose next step gets such a fault. */
 struct rig {
     struct tft_model *model;
@@ -64,14 +120,11 @@ struct rig {
 static enum halay_status rig_init(struct halay_log *log, struct rig *r)
 {
     struct tft_model_config config;
+    struct tft_device device;
 
     memset(r, 0, sizeof *r);
-    tft_config_defaults(&config);
-    config.H = 4, config.heads = 2, config.E = 2, config.D = 1;
-    config.variable_count = 2;
-    config.variables[0] = (struct tft_variable){ .name = "hour", .role = TFT_KNOWN };
-    config.variables[1] = (struct tft_variable){ .name = "y", .role = TFT_TARGET };
-    REQUIRE(tft_device_open(log, TFT_DEVICE_CUDA, 0, &config.device) == HALAY_OK);
+    REQUIRE(tft_device_open(log, TFT_DEVICE_CUDA, 0, &device) == HALAY_OK);
+    small_config(&config, &device);
     REQUIRE(tft_model_create(log, &config, &r->model) == HALAY_OK && tft_pool_create(log, 1, &r->pool) == HALAY_OK);
     return tft_workers_create(log, r->model, r->pool, 1, &r->workers);
 }
@@ -158,6 +211,22 @@ static void check_memory(struct halay_log *log)
     rig_fini(&r);
 }
 
+/* A product for which the library knows no algorithm ends a forecast with an error; the next one does not care. */
+static void check_algorithm(struct halay_log *log)
+{
+    struct rig r;
+
+    for (int nth = 1; nth <= 4; nth++) {
+        REQUIRE(rig_init(log, &r) == HALAY_OK);
+        emu_fail("cublasLtMatmulAlgoGetHeuristic", nth, cudaErrorNotSupported);
+        expect(forecast(&r), HALAY_ERR_SYSTEM, "device 'cuda' has failed: ");
+        rig_fini(&r);
+    }
+    REQUIRE(rig_init(log, &r) == HALAY_OK);
+    CHECK(forecast(&r) == HALAY_OK && !said[0], "a forecast says: %s", said);
+    rig_fini(&r);
+}
+
 /* Last: CUDA is broken for good, as on a GPU. */
 static void check_fault(struct halay_log *log)
 {
@@ -170,16 +239,22 @@ static void check_fault(struct halay_log *log)
     rig_fini(&r);
 }
 
-int main(void)
+/* `algorithm`: only that check, under EMU_OFF=uninitialised, as kernels after a product that was not made read it. */
+int main(int argc, char **argv)
 {
     struct halay_log log;
 
     halay_log_init(&log, HALAY_LOG_WARNING);
     log.write = keep;
-    check_opening(&log);
-    check_memory(&log);
-    check_uploads(&log);
-    check_fault(&log);
+    if (argc > 1 && !strcmp(argv[1], "algorithm")) {
+        check_algorithm(&log);
+    } else {
+        check_opening(&log);
+        check_memory(&log);
+        check_uploads(&log);
+        check_capability(&log);
+        check_fault(&log);
+    }
     halay_log_fini(&log);
     return test_end();
 }

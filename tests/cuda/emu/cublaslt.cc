@@ -317,6 +317,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         found("cublas", "%s", fault);
     if (fault || most < 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    if (call.refused)
+        return draw()() % 2 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < 4; i++) // halay's own rule: the fastest kernels load 16 bytes at once
         if ((uint64_t)l[i]->ld * item_of(*l[i]) % setting().alignment == 0 &&
             preference->alignment[i] < setting().alignment)
@@ -372,6 +374,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
         fault = fault_of_call(p, l, algo);
     if (fault)
         found("cublas", "%s", fault);
+    if (desc->computes != CUBLAS_COMPUTE_32F)
+        count("products_that_may_round", 1);
     operation work;
     work.name = "a product";
     work.step = [p](operation &o) { return multiply(p, o); };

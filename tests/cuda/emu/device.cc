@@ -23,6 +23,7 @@ static cudaError_t context_error;
 static pid_t process;
 static std::atomic<bool> has_ended;
 static std::set<int> &destroyed = *new std::set<int>; // devices whose primary context has ended once
+static int capability = 90;                           // of all devices: 10 * major + minor
 static thread_local cudaError_t last_error;
 static thread_local int chosen_device;
 static thread_local std::vector<int> pushed;                   // by the driver interface; the last one is current
@@ -77,6 +78,11 @@ cudaError_t planned(const char *name)
             return (cudaError_t)p.code;
         }
     return cudaSuccess;
+}
+
+size_t shared_most()
+{
+    return (size_t)(capability < 80 ? 64 : capability == 80 ? 163 : capability < 90 ? 99 : 227) << 10;
 }
 
 void count(const char *what, size_t n)
@@ -237,16 +243,16 @@ cudaError_t cudaGetDevice(int *device)
 
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 {
-    static const std::map<int, int> values = {
+    const std::map<int, int> values = {
         { cudaDevAttrMaxThreadsPerBlock, 1024 },
         { cudaDevAttrMaxSharedMemoryPerBlock, 48 << 10 },
         { cudaDevAttrMaxThreadsPerMultiProcessor, 2048 },
-        { cudaDevAttrComputeCapabilityMajor, 9 },
-        { cudaDevAttrComputeCapabilityMinor, 0 },
-        { cudaDevAttrMaxSharedMemoryPerMultiprocessor, 228 << 10 },
+        { cudaDevAttrComputeCapabilityMajor, capability / 10 },
+        { cudaDevAttrComputeCapabilityMinor, capability % 10 },
+        { cudaDevAttrMaxSharedMemoryPerMultiprocessor, (int)shared_most() + 1024 },
         { cudaDevAttrCanUseHostPointerForRegisteredMem, 1 },
         { cudaDevAttrCooperativeLaunch, 1 },
-        { cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 << 10 },
+        { cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)shared_most() },
         { cudaDevAttrMultiProcessorCount, setting().multiprocessors },
     };
     EMU_CALL(cudaDeviceGetAttribute);
@@ -351,6 +357,13 @@ CUresult cuCtxPopCurrent(CUcontext *context)
         *context = context_of(pushed.back());
     pushed.pop_back();
     return CUDA_SUCCESS;
+}
+
+void emu_capability(int major_minor)
+{
+    held l(gate);
+
+    capability = major_minor;
 }
 
 int emu_has_context(int device)

@@ -191,6 +191,7 @@ struct call {
 void context_fails(cudaError_t code); // for good
 cudaError_t context_state();
 void count(const char *what, size_t n); // adds to what emu_calls answers
+size_t shared_most();                   // of a block, dynamic
 cudaError_t planned(const char *name);  // what emu_fail said of this call of it
 bool in_host_function();
 } // namespace emu

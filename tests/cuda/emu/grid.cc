@@ -10,7 +10,7 @@
 
 namespace emu
 {
-enum : size_t { DYNAMIC_PLAIN = 48 << 10, DYNAMIC_MOST = 227 << 10, ARGUMENTS_MOST = 4096, THREADS_MOST = 1024 };
+enum : size_t { DYNAMIC_PLAIN = 48 << 10, ARGUMENTS_MOST = 4096, THREADS_MOST = 1024 };
 
 static std::map<const void *, size_t> &allowed = *new std::map<const void *, size_t>; // dynamic shared memory
 
@@ -59,7 +59,7 @@ void find_variables(const void *function, char **place, size_t *bytes)
 
 static int blocks_of_multiprocessor(size_t threads, size_t dynamic)
 {
-    size_t by_memory = (DYNAMIC_MOST + 1024) / (dynamic + 1024);
+    size_t by_memory = (shared_most() + 1024) / (dynamic + 1024);
 
     return (int)std::min(std::min<size_t>(2048 / threads, 32), by_memory);
 }
@@ -188,7 +188,7 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, const emu_kernel &kerne
 cudaError_t emu_set_dynamic(const void *function, cudaFuncAttribute attribute, int value)
 {
     EMU_CALL(cudaFuncSetAttribute);
-    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || (size_t)value > DYNAMIC_MOST)
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 || (size_t)value > shared_most())
         return call.fail(cudaErrorInvalidValue);
     allowed[function] = (size_t)value;
     return cudaSuccess;
