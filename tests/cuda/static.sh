@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# CUDA kernels as nvcc makes them for sm_80, sm_90 and sm_100: nothing is spilled, registers and shared
-# memory stay below limits, a multiprocessor has at least half of its warps (CUDA's calculator, occupancy.cc), and what
-# is made to take four numbers at a time does (in PTX). Where nvdisasm is there, the machine code of the LSTM and of
-# attention loads no single numbers in a loop, and has the tensor cores' products.
+# CUDA kernels as nvcc makes them for sm_75, sm_80, sm_90 and sm_100: nothing is spilled, registers and shared memory
+# stay below limits, with what a launch may add to it, a multiprocessor has at least half of its warps (CUDA's
+# calculator, occupancy.cc), and what is made to take four numbers at a time does (in PTX). Where nvdisasm is there, the
+# machine code of the LSTM and of attention loads no single numbers in a loop, and has the tensor cores' products.
 set -u
 top=${top_srcdir:?}
 nvcc=$(sed -n 's/^NVCC *= *//p' "${top_builddir:?}/Makefile" | head -n 1)
@@ -29,6 +29,15 @@ alone_registers() {
     esac
 }
 
+# Prints the bytes of its own shared memory that the launch of a kernel leaves room for beside the dynamic one, which
+# may take all else that a device has for a block.
+shared_beside_dynamic() {
+    case $1 in
+    *values_backward*) echo 8704 ;; # WEIGHTS in attention.cu
+    *) echo 0 ;;
+    esac
+}
+
 # check TEXT COMMAND...
 check() {
     local text=$1
@@ -43,7 +52,7 @@ check() {
 
 # The gate, which limits seeds, looks at one of them.
 architectures=${TEST_SEEDS:+90}
-architectures=${architectures:-80 90 100}
+architectures=${architectures:-75 80 90 100}
 codes='' count=0
 for a in $architectures; do codes="$codes -gencode arch=compute_$a,code=sm_$a" count=$((count + 1)); done
 # All in one, which takes less than half of the time.
@@ -65,6 +74,10 @@ done >"$scratch/all.cu"
 awk '
     /\.entry/ { sub(/.*\.entry */, ""); sub(/[( ].*/, ""); name = $0 }
     /\.maxntid/ { gsub(/[^0-9 ]/, " "); print name, $1 }' "$kept.ptx" >"$scratch/threads"
+awk '
+    /\.entry/ { sub(/.*\.entry */, ""); sub(/[( ].*/, ""); name = $0 }
+    name && /dynamic_shared/ && !seen[name]++ { print name }' "$kept.ptx" >"$scratch/dynamic"
+check "10 kernels and more have dynamic shared memory" test "$(wc -l <"$scratch/dynamic")" -ge 10
 cat "$scratch"/*.log | awk -v file="$scratch/threads" '
     BEGIN { while ((getline line < file) > 0) { split(line, word, " "); threads[word[1]] = word[2] } }
     # Names differ from one compilation to the next in the number of the file.
@@ -85,6 +98,8 @@ while read -r name arch registers shared threads spilled; do
     check "$name, sm_$arch: $registers registers, at most $most" test "$registers" -le $most
     check "$name, sm_$arch: $shared bytes of shared memory, at most $shared_most" test "$shared" -le $shared_most
     check "$name, sm_$arch has launch bounds" test "$threads" -gt 0
+    ! grep -qx "$name" "$scratch/dynamic" || check "$name, sm_$arch: $shared bytes beside dynamic shared memory" \
+        test "$shared" -le "$(shared_beside_dynamic "$name")"
 done <"$scratch/kernels"
 
 cuda=$(dirname "$(dirname "$(readlink -f "$nvcc")")")
@@ -139,6 +154,7 @@ check_code() {
         code_of "$sass" "$kernel" >"$scratch/body"
         check "$kernel, sm_$arch: 128 bits are stored at a time" grep -q 'STG\.E\.128' "$scratch/body"
     done
+    [ "$arch" -ge 80 ] || return 0 # which have bf16
     for kernel in alone_forwardILi1ELi2 alone_forwardILi2ELi2 alone_backwardILi1ELi2 alone_backwardILi2ELi2; do
         loads "$sass" "$kernel" >"$scratch/loads"
         check "$kernel, sm_$arch: no single number is loaded in a loop" \
