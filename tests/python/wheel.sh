@@ -81,6 +81,12 @@ assert os.path.realpath(halay.__file__).startswith(os.path.realpath(sys.prefix))
 print("rank", rank, "of", size)
 END
 check "a job of two ranks" halayrun -np 2 python "$scratch/sum.py"
+if test $limit = 12 && test ! -e /dev/nvidiactl; then
+    check "the module for GPUs loads, and says that there is no driver" eval 'python -c "
+import halay
+with halay.Context() as context:
+    print(context.device_fault(0))" | grep "no CUDA device can be used: cudaErrorInsufficientDriver"'
+fi
 check "halay-perf" halayrun -np 2 halay-perf allreduce -e 64K -n 5
 check "the entry point" python -c '
 from importlib import metadata
