@@ -96,6 +96,7 @@ class StateHandler:
         self.save()
 
     def set_value(self, value: Any) -> None:
+        _job.settle()
         self.value = value
         self.save()
 
