@@ -27,6 +27,7 @@ static const char *const log_choices[] = { "error", "warning", "info", "debug", 
 static const char *const horovod_log_choices[] = { "trace", "debug", "fatal", "error", NULL };
 static const char *const bootstrap_choices[] = { "auto", "self", "store", "mpi", NULL };
 static const char *const deterministic_choices[] = { "off", "run", "ranks", NULL };
+static const char *const device_algorithm_choices[] = { "auto", "nccl", NULL };
 static const char *const gpus_choices[] = { "none", "auto", NULL };
 static const char *const join_average_choices[] = { "all", "present", NULL };
 

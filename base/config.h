@@ -16,6 +16,7 @@
 #include <stdio.h>
 
 enum halay_deterministic { HALAY_DETERMINISTIC_OFF, HALAY_DETERMINISTIC_RUN, HALAY_DETERMINISTIC_RANKS };
+enum halay_device_algorithm { HALAY_DEVICE_ALGORITHM_AUTO, HALAY_DEVICE_ALGORITHM_NCCL };
 enum halay_gpus { HALAY_GPUS_NONE, HALAY_GPUS_AUTO };
 enum halay_join_average { HALAY_JOIN_AVERAGE_ALL, HALAY_JOIN_AVERAGE_PRESENT };
 

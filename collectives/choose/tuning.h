@@ -89,6 +89,7 @@ struct halay_tuning_head {
     uint64_t count;                   /* of rows */
     uint64_t chunk_bytes, slot_bytes; /* HALAY_RING_SEGMENT, HALAY_SLOT; 0: by table */
     uint64_t check;                   /* HALAY_CHECK */
+    uint64_t device_algorithm;        /* HALAY_DEVICE_ALGORITHM */
     char name[sizeof((struct halay_tuning *)0)->name];
 };
 

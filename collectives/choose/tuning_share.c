@@ -64,6 +64,7 @@ static void fill_head(struct halay_tuning_head *head, const struct halay_config 
     head->count = table->count;
     head->chunk_bytes = config->chunk_bytes;
     head->check = (uint64_t)config->check;
+    head->device_algorithm = (uint64_t)config->device_algorithm;
     head->slot_bytes = config->slot_bytes;
     memcpy(head->name, table->name, sizeof head->name);
 }
@@ -72,6 +73,7 @@ static void apply_head(const struct halay_tuning_head *head, struct halay_config
 {
     config->chunk_bytes = head->chunk_bytes;
     config->check = head->check != 0;
+    config->device_algorithm = (int)head->device_algorithm;
     config->slot_bytes = head->slot_bytes;
     table->count = head->count;
     memcpy(table->name, head->name, sizeof table->name);

@@ -31,6 +31,31 @@ struct halay_device_point {
     uint32_t at; /* which of its records */
 };
 
+enum {
+    HALAY_NCCL_ID = 128, /* bytes */
+    HALAY_NCCL_OLDEST = 21400,
+};
+
+/* NCCL as the user has it: libnccl.so.2, which nothing links. A communicator is one rank's. No call waits for another
+ * rank; after join and reduce, look until it returns HALAY_OK, before the next call. */
+struct halay_device_nccl {
+    /* Loads it. Nonzero: it is there, *version of it. Zero: why not, in text. The device's UUID; 0 if unknown. */
+    int (*load)(const struct halay_device_host *host, int device, int *version, unsigned char *uuid, char *text,
+                size_t size);
+    /* Makes an id of HALAY_NCCL_ID bytes, for the ranks of one communicator. */
+    enum halay_status (*identify)(const struct halay_device_host *host, unsigned char *id);
+    enum halay_status (*join)(const struct halay_device_host *host, int device, const unsigned char *id, int ranks,
+                              int rank, void **comm);
+    /* HALAY_IN_PROGRESS, HALAY_OK, or an error of NCCL's, also one of what the device has been given; HALAY_ERR_PEER,
+     * not logged: another rank's. */
+    enum halay_status (*look)(const struct halay_device_host *host, void *comm);
+    /* Gives the stream the sums, or averages, of the pieces' in, without factors, to their out. */
+    enum halay_status (*reduce)(const struct halay_device_host *host, int device, void *comm,
+                                const struct halay_device_work *work, int is_average, void *stream);
+    /* Ends the communicator, and whatever the device has of it. */
+    void (*leave)(const struct halay_device_host *host, int device, void *comm);
+};
+
 struct halay_device_ops {
     size_t struct_size; /* sizeof: ops are added at the end */
     const char *name;   /* "cuda" */
@@ -108,6 +133,7 @@ struct halay_device_ops {
     enum halay_status (*zero)(const struct halay_device_host *host, int device, void *ptr, size_t bytes, void *stream);
     /* A word, 0, that the host writes and the device's kernels read; for the life of the process. */
     enum halay_status (*word_get)(const struct halay_device_host *host, int device, void **word);
+    const struct halay_device_nccl *nccl;
 };
 
 #endif

@@ -43,6 +43,22 @@ done
 for what in sums die; do
     HALAY_DEVICE_SLAB=144K HALAY_TRANSPORT=tcp EMU_DEVICES=2 "$tests/test_devices_hosts" --spawn 4 $what
 done
+# NCCL, for which a library stands in whose sums are made beside copies that have been queued.
+nccl() {
+    EMU_OFF=early-write LD_LIBRARY_PATH=$tests/module/.libs:${LD_LIBRARY_PATH-} "$@"
+}
+ln -sf libnccl.so "$tests/module/.libs/libnccl.so.2"
+for what in sums die; do
+    EMU_DEVICES=3 nccl orders 2 "$tests/test_devices_nccl" --spawn 3 $what
+done
+EMU_DEVICES=2 EMU_PEERS=0 HALAY_DEVICE_SLAB=0 nccl "$tests/test_devices_nccl" --spawn 2 die
+NCCL_FAILS=3 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 fails
+EMU_DEVICES=1 nccl "$tests/test_devices_nccl" --spawn 2 refused 'ranks 0 and 1 share a GPU'
+NCCL_VERSION=21200 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'is of version 21200'
+broken=$(mktemp -d)
+: >"$broken/libnccl.so.2"
+EMU_DEVICES=2 LD_LIBRARY_PATH=$broken "$tests/test_devices_nccl" --spawn 2 refused 'rank 0: it has no NCCL'
+rm -r "$broken"
 EMU_DEVICES=2 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_direct" --spawn 2 sums
 EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices_direct" elastic
 for transport in shm ucx; do

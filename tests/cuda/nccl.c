@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A stand-in for NCCL, for the emulation: what perf/src/versus/perf_nccl.c calls. Ranks are processes that meet in a
- * file; sums are made on the host, and a call returns when they are there. NCCL_DUPLICATE=1: it finds two ranks on one
- * GPU, which it cannot see here.
+ * A stand-in for NCCL, for the emulation: what perf/src/versus/perf_nccl.c and collectives/transport/cuda/cuda_nccl.c
+ * call. Ranks are processes that meet in a file; sums are made on the host. In a communicator that blocks a call
+ * returns when they are there; in one that does not the stream makes them, and waits for the other ranks.
+ *
+ * NCCL_DUPLICATE=1: it finds two ranks on one GPU, which it cannot see here. NCCL_VERSION: what it says it is.
+ * NCCL_FAILS=N: the N-th sum of a communicator that does not block is an error, which is reported later.
  */
+#include "base/half.h"
 #include <cuda_runtime_api.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,19 +22,38 @@
 
 #define STAND_IN __attribute__((visibility("default")))
 
-enum { FLOATS_MOST = 1 << 18, RANKS_MOST = 8, SYSTEM_ERROR = 2, INVALID = 4, INVALID_USAGE = 5, FLOAT32 = 7 };
+enum { FLOATS_MOST = 1 << 18, RANKS_MOST = 8, AVERAGE = 4, FLOAT16 = 6, FLOAT32 = 7, BFLOAT16 = 9 };
+enum { SYSTEM_ERROR = 2, INVALID = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 
 typedef struct {
     char internal[128];
 } ncclUniqueId;
 
 struct meeting {
-    atomic_int came; /* ranks, over all calls */
+    atomic_int came;    /* ranks, over all calls */
+    atomic_int is_over; /* a rank has aborted */
+    atomic_int process[RANKS_MOST];
     float data[RANKS_MOST][FLOATS_MOST];
 };
 struct ncclComm {
     struct meeting *meeting;
     int rank, ranks, calls;
+    int is_async, sums, fails; /* does not block: the sums so far, the number of the one that fails */
+    atomic_int is_aborted, is_lost;
+};
+
+/* A sum that a stream makes. */
+struct job {
+    struct ncclComm *comm;
+    void *data; /* pinned */
+    size_t count;
+    int dtype, op;
+};
+
+struct config {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
 };
 
 STAND_IN int ncclGetVersion(int *version);
@@ -36,13 +61,21 @@ STAND_IN const char *ncclGetErrorString(int result);
 STAND_IN const char *ncclGetLastError(struct ncclComm *comm);
 STAND_IN int ncclGetUniqueId(ncclUniqueId *id);
 STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id, int rank);
+STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUniqueId id, int rank,
+                                    const struct config *config);
+STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error);
+STAND_IN int ncclCommAbort(struct ncclComm *comm);
+STAND_IN int ncclGroupStart(void);
+STAND_IN int ncclGroupEnd(void);
 STAND_IN int ncclCommDestroy(struct ncclComm *comm);
 STAND_IN int ncclAllReduce(const void *in, void *out, size_t count, int dtype, int op, struct ncclComm *comm,
                            cudaStream_t stream);
 
 STAND_IN int ncclGetVersion(int *version)
 {
-    *version = 22800;
+    const char *named = getenv("NCCL_VERSION");
+
+    *version = named ? atoi(named) : 22800;
     return 0;
 }
 
@@ -68,18 +101,40 @@ STAND_IN int ncclGetUniqueId(ncclUniqueId *id)
     return 0;
 }
 
-/* All have come as often as this one. */
+static int have_all_come(const struct ncclComm *comm)
+{
+    return atomic_load(&comm->meeting->came) >= comm->calls * comm->ranks;
+}
+
+/* Returns nonzero if a rank will come no more. */
+static int is_missing(const struct ncclComm *comm)
+{
+    int missing = atomic_load(&comm->meeting->is_over);
+
+    for (int r = 0; r < comm->ranks; r++) {
+        int process = atomic_load(&comm->meeting->process[r]);
+        missing |= process && kill(process, 0) && errno == ESRCH;
+    }
+    return missing;
+}
+
+/* All have come as often as this one. A device of the emulation waits here for its process, whose calls wait for it: so
+ * the wait for a rank that is missing ends by itself. */
 static void meet(struct ncclComm *comm)
 {
     atomic_fetch_add(&comm->meeting->came, 1);
     comm->calls++;
-    while (atomic_load(&comm->meeting->came) < comm->calls * comm->ranks)
+    while (!have_all_come(comm) && !atomic_load(&comm->is_aborted) && !atomic_load(&comm->is_lost)) {
+        if (comm->is_async && is_missing(comm))
+            atomic_store(&comm->is_lost, 1);
         sched_yield();
+    }
 }
 
-STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id, int rank)
+/* Comes, and does not wait. */
+static int comm_open(struct ncclComm **out, int ranks, const ncclUniqueId *id, int rank)
 {
-    int fd = open(id.internal, O_RDWR | O_CLOEXEC);
+    int fd = open(id->internal, O_RDWR | O_CLOEXEC);
     struct ncclComm *comm = calloc(1, sizeof *comm);
 
     if (fd < 0 || !comm || ranks > RANKS_MOST)
@@ -90,11 +145,65 @@ STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id,
         return SYSTEM_ERROR;
     comm->rank = rank;
     comm->ranks = ranks;
-    meet(comm);
+    atomic_store(&comm->meeting->process[rank], getpid());
+    *out = comm;
+    return 0;
+}
+
+STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id, int rank)
+{
+    int result = comm_open(out, ranks, &id, rank);
+
+    if (result)
+        return result;
+    meet(*out);
     if (rank == 0)
         unlink(id.internal);
-    *out = comm;
     return getenv("NCCL_DUPLICATE") ? INVALID_USAGE : 0;
+}
+
+STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUniqueId id, int rank,
+                                    const struct config *config)
+{
+    const char *fails = getenv("NCCL_FAILS");
+
+    if (config->size != sizeof *config || config->magic != 0xcafebeef || config->version < 21400 || config->blocking)
+        return INVALID;
+    int result = comm_open(out, ranks, &id, rank);
+    if (result)
+        return result;
+    (*out)->is_async = 1;
+    (*out)->fails = fails ? atoi(fails) : 0;
+    (*out)->calls = 1;
+    if (atomic_fetch_add(&(*out)->meeting->came, 1) + 1 == ranks) /* the last one: all have opened the file */
+        unlink(id.internal);
+    return IN_PROGRESS;
+}
+
+STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error)
+{
+    *error = comm->fails && comm->sums >= comm->fails ? SYSTEM_ERROR : atomic_load(&comm->is_lost) ? REMOTE_ERROR : 0;
+    if (!*error && !comm->sums && !have_all_come(comm))
+        *error = IN_PROGRESS;
+    return 0;
+}
+
+/* What the stream has of it may still look at it, so it stays. */
+STAND_IN int ncclCommAbort(struct ncclComm *comm)
+{
+    atomic_store(&comm->meeting->is_over, 1);
+    atomic_store(&comm->is_aborted, 1);
+    return 0;
+}
+
+STAND_IN int ncclGroupStart(void)
+{
+    return 0;
+}
+
+STAND_IN int ncclGroupEnd(void)
+{
+    return 0;
 }
 
 STAND_IN int ncclCommDestroy(struct ncclComm *comm)
@@ -120,9 +229,72 @@ static int sum(const float *in, float *out, size_t count, struct ncclComm *comm)
     return failed ? SYSTEM_ERROR : 0;
 }
 
+static float number_of(const struct job *job, size_t i)
+{
+    if (job->dtype == FLOAT32)
+        return ((const float *)job->data)[i];
+    uint16_t half = ((const uint16_t *)job->data)[i];
+    return job->dtype == FLOAT16 ? halay_f16_to_f32(half) : halay_bf16_to_f32(half);
+}
+
+static void number_put(const struct job *job, size_t i, float x)
+{
+    if (job->dtype == FLOAT32)
+        ((float *)job->data)[i] = x;
+    else
+        ((uint16_t *)job->data)[i] = job->dtype == FLOAT16 ? halay_f32_to_f16(x) : halay_f32_to_bf16(x);
+}
+
+static void sum_part(const struct job *job, size_t at, size_t count)
+{
+    struct ncclComm *comm = job->comm;
+
+    for (size_t i = 0; i < count; i++)
+        comm->meeting->data[comm->rank][i] = number_of(job, at + i);
+    meet(comm);
+    for (size_t i = 0; i < count; i++) {
+        float total = 0;
+        for (int r = 0; r < comm->ranks; r++)
+            total += comm->meeting->data[r][i];
+        number_put(job, at + i, job->op == AVERAGE ? total / (float)comm->ranks : total);
+    }
+    meet(comm);
+}
+
+static void run_job(void *arg)
+{
+    const struct job *job = arg;
+
+    for (size_t done = 0, part;
+         done < job->count && !atomic_load(&job->comm->is_aborted) && !atomic_load(&job->comm->is_lost); done += part) {
+        part = job->count - done < FLOATS_MOST ? job->count - done : FLOATS_MOST;
+        sum_part(job, done, part);
+    }
+}
+
+static int give_job(const void *in, void *out, size_t count, int dtype, int op, struct ncclComm *comm,
+                    cudaStream_t stream)
+{
+    struct job *job = calloc(1, sizeof *job); /* stays, as does its memory */
+    size_t bytes = count * (dtype == FLOAT32 ? 4 : 2);
+
+    if (!job || (dtype != FLOAT16 && dtype != FLOAT32 && dtype != BFLOAT16) || (op && op != AVERAGE))
+        return INVALID;
+    *job = (struct job){ .comm = comm, .count = count, .dtype = dtype, .op = op };
+    comm->sums++;
+    if (cudaHostAlloc(&job->data, bytes + 1, cudaHostAllocDefault) != cudaSuccess ||
+        cudaMemcpyAsync(job->data, in, bytes, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
+        cudaLaunchHostFunc(stream, run_job, job) != cudaSuccess ||
+        cudaMemcpyAsync(out, job->data, bytes, cudaMemcpyHostToDevice, stream) != cudaSuccess)
+        return SYSTEM_ERROR;
+    return 0;
+}
+
 STAND_IN int ncclAllReduce(const void *in, void *out, size_t count, int dtype, int op, struct ncclComm *comm,
                            cudaStream_t stream)
 {
+    if (comm->is_async)
+        return give_job(in, out, count, dtype, op, comm, stream);
     int result = dtype != FLOAT32 || op != 0 || !stream ? INVALID : 0;
 
     if (!result && cudaStreamSynchronize(stream) != cudaSuccess)

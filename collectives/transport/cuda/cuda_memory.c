@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "collectives/transport/cuda/cuda_context.h"
 #include "collectives/transport/cuda/cuda_events.h"
+#include "collectives/transport/cuda/cuda_nccl.h"
 #include "collectives/transport/cuda/cuda_reduce.h"
 #include <pthread.h>
 #include <string.h>
@@ -244,4 +245,5 @@ const struct halay_device_ops halay_cuda_ops = {
     .exchange = exchange_start,
     .zero = zero_start,
     .word_get = halay_cuda_word_get,
+    .nccl = &halay_cuda_nccl,
 };

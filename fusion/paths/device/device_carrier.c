@@ -7,6 +7,7 @@
 #include "fusion/paths/device/deferred.h"
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
+#include "fusion/paths/device/nccl.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
@@ -109,6 +110,8 @@ static size_t carrier_progress(struct halay_context *ctx, enum halay_status *sta
     devices->hosts_work = work;
     if (devices->failed_us && devices->landing && ctx->now_us - devices->failed_us > GRACE_US)
         give_up(ctx);
+    if (devices->status == HALAY_OK && devices->landing)
+        devices->status = halay_nccl_check(ctx);
     *status = devices->status;
     if (devices->launched)
         publish_launched(ctx);

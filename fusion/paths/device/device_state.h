@@ -29,6 +29,7 @@ enum halay_direct_state {
 };
 
 enum halay_direct_step {
+    HALAY_DIRECT_NCCL,  /* NCCL is wanted: nccl.c */
     HALAY_DIRECT_MAKE,  /* several hosts: the ranks make their groups */
     HALAY_DIRECT_SHARE, /* each rank sends the handle of its segment */
     HALAY_DIRECT_AGREE, /* each rank sends whether it can access the others' segments */
@@ -71,6 +72,26 @@ struct halay_direct_part {
     float prescale, postscale;
 };
 
+enum halay_nccl_step {
+    HALAY_NCCL_OFFER,  /* each rank sends what it has */
+    HALAY_NCCL_JOIN,   /* all have: the communicator is made */
+    HALAY_NCCL_WAIT,   /* until it is there */
+    HALAY_NCCL_REDUCE, /* the bucket */
+    HALAY_NCCL_END,    /* until NCCL has given it to the stream */
+};
+
+struct halay_nccl_offer; /* nccl.c */
+
+struct halay_nccl {
+    _Atomic int state;               /* enum halay_direct_state, as that of struct halay_direct */
+    enum halay_nccl_step step;       /* of the bucket under way */
+    struct halay_coll *coll;         /* owned: of offers */
+    struct halay_nccl_offer *offers; /* owned: [size], until all have been seen */
+    void *comm;                      /* owned; NULL: none */
+    int is_aborted;                  /* its sums are worth nothing */
+    int64_t looked_us, lost_us;      /* the last look; when NCCL reported another rank's error, 0: it has not */
+};
+
 struct halay_direct {
     _Atomic int state; /* enum halay_direct_state; stored by the driver, relaxed: a hint for the program's threads */
     /* The device of all direct data, set by the first submission; guarded by the devices' lock. */
@@ -83,6 +104,7 @@ struct halay_direct {
     int is_shared; /* other ranks have the handle of the segment */
     int is_lent;   /* another rank may still have the segment open: not all ranks have reached the last barrier */
     struct halay_hosts hosts;
+    struct halay_nccl nccl;
     struct halay_device_share mine, shares[HALAY_DEVICE_RANKS]; /* of this host's ranks, as the next ones */
     void *segments[HALAY_DEVICE_RANKS];                         /* as mapped on this rank; NULL: not mapped */
     unsigned char reaches_all; /* this rank can access all segments; the same for each rank: */
@@ -146,19 +168,26 @@ static inline const struct halay_device_ops *halay_devices_ops(const struct hala
     return halay_devices_table(halay_devices_of(ctx));
 }
 
-/* Returns nonzero if a submission may be reduced on devices; its bucket may still fall back to the host. Any thread. */
-static inline int halay_direct_may_be(const struct halay_context *ctx)
+/* Returns nonzero if NCCL may take such a submission of all ranks. Any thread. */
+static inline int halay_nccl_may_take(const struct halay_context *ctx, const struct halay_signature *s)
 {
-    return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.state, memory_order_relaxed) !=
-           HALAY_DIRECT_REFUSED;
+    return atomic_load_explicit(&halay_device_carrier_of(ctx)->direct.nccl.state, memory_order_relaxed) !=
+               HALAY_DIRECT_REFUSED &&
+           s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype);
 }
 
-/* Returns nonzero if devices may take such a submission of all ranks; of several hosts they take sums alone. */
+/* Returns nonzero if devices may take such a submission of all ranks; of several hosts they take sums alone. Its bucket
+ * may still fall back to the host. Any thread. */
 static inline int halay_direct_takes(const struct halay_context *ctx, const struct halay_signature *s)
 {
-    return s->is_on_devices && halay_direct_may_be(ctx) &&
-           (halay_device_carrier_of(ctx)->direct.hosts.count == 1 ||
-            (s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype)));
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    int is_refused = atomic_load_explicit(&d->state, memory_order_relaxed) == HALAY_DIRECT_REFUSED;
+
+    if (!s->is_on_devices)
+        return 0;
+    return halay_nccl_may_take(ctx, s) ||
+           (!is_refused && (d->hosts.count == 1 || (s->collective == HALAY_ALLREDUCE && !s->members &&
+                                                    halay_sums_floats(s->reduction, s->dtype))));
 }
 
 #endif

@@ -55,6 +55,7 @@
 #include "collectives/choose/select.h"
 #include "collectives/group/channel.h"
 #include "fusion/paths/device/device_state.h"
+#include "fusion/paths/device/nccl.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/entry.h"
 #include "fusion/run/operations.h"
@@ -93,6 +94,7 @@ void halay_direct_init(struct halay_context *ctx)
 
     halay_device_carrier_of(ctx)->direct.passed = 0;
     set_state(&halay_device_carrier_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
+    halay_nccl_init(ctx);
 }
 
 /* ---- opening ---- */
@@ -122,17 +124,14 @@ static enum halay_status clear_flags(struct halay_context *ctx)
     return status == HALAY_IN_PROGRESS ? HALAY_ERR_TIMEOUT : status;
 }
 
-static enum halay_status segment_create(struct halay_context *ctx)
+static enum halay_status streams_create(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     int number = d->device->number;
-    size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES) + FLAGS_BYTES;
     enum halay_status status = HALAY_OK;
 
-    if (bytes < SEGMENT_MIN + FLAGS_BYTES)
-        return HALAY_ERR_UNSUPPORTED;
     if (!d->stream)
         status = ops->stream_create(host, number, &d->stream);
     if (status == HALAY_OK && !d->copies)
@@ -141,6 +140,20 @@ static enum halay_status segment_create(struct halay_context *ctx)
         status = ops->event_create(host, number, 1, &d->done.event);
     if (status == HALAY_OK && !d->copied.event)
         status = ops->event_create(host, number, 1, &d->copied.event);
+    return status;
+}
+
+static enum halay_status segment_create(struct halay_context *ctx)
+{
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    int number = d->device->number;
+    size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES) + FLAGS_BYTES;
+
+    if (bytes < SEGMENT_MIN + FLAGS_BYTES)
+        return HALAY_ERR_UNSUPPORTED;
+    enum halay_status status = streams_create(ctx);
     if (status == HALAY_OK && !d->segment)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
     if (status == HALAY_OK)
@@ -786,11 +799,58 @@ static enum halay_status make_groups(struct halay_bucket *b)
     return status;
 }
 
+/* Returns nonzero if ranks give different numbers of rows: an out may be too small for them, on some ranks. */
+static int is_ragged(const struct halay_bucket *b)
+{
+    const struct halay_payload *answer = &b->requests[0]->entry->answer;
+
+    for (size_t i = 1; collective_of(b) == HALAY_ALLGATHER && i < answer->count; i++)
+        if (answer->at[i] != answer->at[0])
+            return 1;
+    return 0;
+}
+
+/* Starts the bucket by the segments, or by the host. */
+static enum halay_status choose_way(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+
+    d->step = HALAY_DIRECT_MAKE;
+    if (b->has_parts || atomic_load_explicit(&d->state, memory_order_relaxed) == HALAY_DIRECT_REFUSED || is_ragged(b) ||
+        !halay_direct_takes(b->set->ctx, &b->requests[0]->signature))
+        return stage_all(b);
+    return is_open(d) ? begin_bucket(b) : HALAY_OK;
+}
+
+static enum halay_status progress_nccl(struct halay_bucket *b)
+{
+    enum halay_status status = halay_nccl_progress(b);
+
+    if (status != HALAY_OK)
+        return status;
+    if (!halay_nccl_takes(b)) /* refused */
+        return choose_way(b);
+    direct_of(b)->step = HALAY_DIRECT_END;
+    return HALAY_OK;
+}
+
+static enum halay_status start_nccl(struct halay_bucket *b)
+{
+    struct halay_direct *d = direct_of(b);
+
+    halay_nccl_start(b);
+    d->is_launched = 0;
+    d->step = HALAY_DIRECT_NCCL;
+    return streams_create(b->set->ctx);
+}
+
 static enum halay_status start_step(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
 
     switch (d->step) {
+    case HALAY_DIRECT_NCCL:
+        return progress_nccl(b);
     case HALAY_DIRECT_MAKE:
         return make_groups(b);
     case HALAY_DIRECT_SHARE:
@@ -826,32 +886,18 @@ enum halay_status halay_direct_progress(struct halay_bucket *b)
     return status;
 }
 
-/* Returns nonzero if ranks give different numbers of rows: an out may be too small for them, on some ranks. */
-static int is_ragged(const struct halay_bucket *b)
-{
-    const struct halay_payload *answer = &b->requests[0]->entry->answer;
-
-    for (size_t i = 1; collective_of(b) == HALAY_ALLGATHER && i < answer->count; i++)
-        if (answer->at[i] != answer->at[0])
-            return 1;
-    return 0;
-}
-
 enum halay_status halay_direct_start(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
-    enum halay_direct_state state = (enum halay_direct_state)atomic_load_explicit(&d->state, memory_order_relaxed);
     enum halay_status status = HALAY_OK;
 
     if (b->set != &b->set->ctx->all) /* its data have been copied to the host */
         return run_on_host(b);
     d->bucket = b;
-    d->step = HALAY_DIRECT_MAKE;
-    if (b->has_parts || state == HALAY_DIRECT_REFUSED || is_ragged(b) ||
-        !halay_direct_takes(b->set->ctx, &b->requests[0]->signature))
-        status = stage_all(b);
-    else if (state == HALAY_DIRECT_OPEN)
-        status = begin_bucket(b);
+    if (halay_nccl_takes(b))
+        status = halay_allreduce_collect(b);
+    if (status == HALAY_OK)
+        status = halay_nccl_takes(b) && b->tensor_count ? start_nccl(b) : choose_way(b);
     if (status != HALAY_OK)
         d->bucket = NULL;
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
@@ -874,6 +920,8 @@ void halay_direct_drop(struct halay_bucket *b)
     halay_hosts_drop(b->set->ctx);
     if (d->step == HALAY_DIRECT_WIRE)
         (void)close_turn(b, HALAY_OK);
+    if (d->step == HALAY_DIRECT_NCCL)
+        halay_nccl_drop(b->set->ctx);
     d->bucket = NULL;
 }
 
@@ -885,13 +933,15 @@ void halay_direct_fail(struct halay_context *ctx)
 
     if (d->failed)
         atomic_store_explicit(d->failed, 1, memory_order_relaxed);
+    if (ctx->status != HALAY_OK)
+        halay_nccl_abort(ctx);
 }
 
 int halay_direct_has_failed(const struct halay_context *ctx)
 {
     const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    return d->failed && atomic_load_explicit(d->failed, memory_order_relaxed);
+    return d->nccl.is_aborted || (d->failed && atomic_load_explicit(d->failed, memory_order_relaxed));
 }
 
 /* Waits until all ranks have closed the others' segments. */
@@ -934,6 +984,18 @@ static void unshare_all(struct halay_context *ctx, int is_agreed)
     d->is_lent |= !is_agreed || await_closing(ctx) != HALAY_OK; /* without agreement some ranks may have no barrier */
 }
 
+/* Ends NCCL once no rank has work of it left. */
+static void close_nccl(struct halay_context *ctx)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    if (d->nccl.comm && ctx->status == HALAY_OK) {
+        halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done, halay_deadline_us(CLOSE_MS));
+        (void)await_closing(ctx);
+    }
+    halay_nccl_abort(ctx);
+}
+
 void halay_direct_close(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
@@ -944,6 +1006,7 @@ void halay_direct_close(struct halay_context *ctx)
     set_state(d, HALAY_DIRECT_REFUSED);
     if (was_shared)
         unshare_all(ctx, is_agreed);
+    close_nccl(ctx);
     halay_hosts_close(ctx);
 }
 
@@ -964,6 +1027,7 @@ void halay_direct_free(struct halay_context *ctx)
     if (d->segment && !d->is_lent)
         ops->free(host, d->device->number, d->segment);
     halay_hosts_free(ctx);
+    halay_nccl_free(ctx);
     if (d->copy)
         ops->free(host, d->device->number, d->copy);
     free(d->parts);

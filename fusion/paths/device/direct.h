@@ -28,8 +28,9 @@ static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 {
     const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE || d->step == HALAY_DIRECT_MAKE ||
-                         (d->step == HALAY_DIRECT_WIRE && halay_hosts_is_copying(&d->hosts)));
+    return d->bucket &&
+           (d->is_launched || d->step == HALAY_DIRECT_STAGE || d->step == HALAY_DIRECT_MAKE ||
+            d->step == HALAY_DIRECT_NCCL || (d->step == HALAY_DIRECT_WIRE && halay_hosts_is_copying(&d->hosts)));
 }
 /* Returns nonzero if the next bucket of this set must wait. */
 int halay_direct_is_busy(const struct halay_process_set *set);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NCCL: all-reduces of what is on devices of all ranks, where the user asks for it. Driver only, except opening and
+ * closing.
+ */
+#ifndef HALAY_NCCL_H
+#define HALAY_NCCL_H
+
+#include "fusion/paths/device/device_state.h"
+#include "fusion/run/bucket.h"
+
+/* Called before the driver starts. */
+void halay_nccl_init(struct halay_context *ctx);
+/* Returns nonzero if NCCL may take this bucket: the same on all ranks. */
+int halay_nccl_takes(const struct halay_bucket *b);
+/* Starts a bucket that NCCL may take. Its requests' results end with the direct stream's `done`. */
+void halay_nccl_start(struct halay_bucket *b);
+/* Returns HALAY_OK once the bucket's sums are on the direct stream, or NCCL has been refused: see halay_nccl_takes.
+ * HALAY_IN_PROGRESS, or an error. */
+enum halay_status halay_nccl_progress(struct halay_bucket *b);
+/* Drops the bucket, and ends NCCL: it may still have the bucket's data. */
+void halay_nccl_drop(struct halay_context *ctx);
+/* Looks for an error of what is under way, now and then. */
+enum halay_status halay_nccl_check(struct halay_context *ctx);
+
+/* Ends the communicator, and what the device has of it, whose results are worth nothing. */
+void halay_nccl_abort(struct halay_context *ctx);
+void halay_nccl_free(struct halay_context *ctx);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
+ * are processes.
+ *
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|fails|die
+ *
+ *     sums      NCCL makes those that it can make: no kernel of ours runs for them
+ *     refused   it is not used, for a reason that has these words, and the sums are right all the same
+ *     fails     the stand-in fails at the third sum (NCCL_FAILS): so do all ranks
+ *     die       rank 1 dies: the others' sums end
+ */
+#include "tests/cuda/cases.h"
+#include "tests/spawn.h"
+#include <signal.h>
+
+enum { LARGE = 300000, STEPS = 5, STEADY = 20 };
+
+static char warning[1200]; /* rank 0's first */
+static const char *words;
+
+static void note_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    if (level == HALAY_LOG_WARNING && !*warning)
+        snprintf(warning, sizeof warning, "%s", line);
+}
+
+static int small_value(int rank, size_t i)
+{
+    return (int)((size_t)rank * 3 + i) % 7 - 2;
+}
+
+/* Sums, or averages, in out or in place; all numbers are exact in each type. */
+static void check_one(struct user *u, enum halay_dtype dtype, size_t count, int is_average, double prescale)
+{
+    size_t bytes = count * halay_dtype_size(dtype);
+    struct area in = area_get(u, DEVICE, bytes), out = count % 2 ? in : area_get(u, DEVICE, bytes);
+    double *want = malloc(count * sizeof *want);
+
+    REQUIRE(want);
+    area_fill(u, &in, dtype, count, small_value, u->rank);
+    struct halay_tensor_info info = describe("x", out.data, 1);
+    info.in = in.data;
+    info.dtype = dtype;
+    info.shape[0] = count;
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.reduction = is_average ? HALAY_AVERAGE : HALAY_SUM;
+    info.prescale = prescale;
+    info.after_stream = u->stream;
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait_stream(request, WAIT_MS, u->stream) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    for (size_t i = 0; i < count; i++) {
+        want[i] = 0;
+        for (int r = 0; r < u->size; r++)
+            want[i] += prescale * small_value(r, i);
+        want[i] /= is_average ? u->size : 1;
+    }
+    area_compare(u, &out, dtype, want, count, 1, "x");
+    if (out.data != in.data)
+        area_put(u, &out);
+    area_put(u, &in);
+    free(want);
+}
+
+static void check_all(struct user *u)
+{
+    static const enum halay_dtype dtypes[] = { HALAY_F32, HALAY_F16, HALAY_BF16 };
+
+    for (int i = 0; i < 3; i++) {
+        check_one(u, dtypes[i], N, 0, 1);
+        check_one(u, dtypes[i], N + 1, u->size == 2, 1);
+    }
+}
+
+static size_t launches(void)
+{
+    return emu_calls("cudaLaunchKernelEx");
+}
+
+static void body_sums(struct user *u)
+{
+    check_all(u);
+    check_one(u, HALAY_F32, LARGE, 0, 1);
+    CHECK(launches() == 0, "%zu launches", launches());
+    check_one(u, HALAY_F32, N, 0, 2); /* NCCL takes no factors */
+    CHECK(launches() > 0);
+    for (int i = 0; i < STEADY; i++) /* by a plan */
+        check_one(u, HALAY_F32, N, 0, 1);
+    check_all(u);
+    CHECK(!*warning, "%s", warning);
+}
+
+static void body_refused(struct user *u)
+{
+    check_all(u);
+    CHECK(u->rank || strstr(warning, words), "'%s' lacks '%s'", warning, words);
+}
+
+/* Until an error, which comes without the other ranks' help. */
+static enum halay_status sum_until_end(struct user *u, int dies)
+{
+    struct area a = area_get(u, DEVICE, LARGE * 4);
+    enum halay_status status = HALAY_OK;
+
+    for (int i = 0; i < STEPS && status == HALAY_OK; i++) {
+        struct halay_request *request = NULL;
+        struct halay_tensor_info info = describe("x", a.data, 1);
+        area_fill(u, &a, HALAY_F32, LARGE, small_value, u->rank);
+        info.shape[0] = LARGE;
+        info.memory = HALAY_MEMORY_DEVICES;
+        info.after_stream = u->stream;
+        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        if (dies && i == 2 && u->rank == 1)
+            raise(SIGKILL);
+        if (status == HALAY_OK)
+            status = halay_wait(request, WAIT_MS);
+        halay_request_free(request);
+    }
+    return status;
+}
+
+static void body_fails(struct user *u)
+{
+    enum halay_status status = sum_until_end(u, 0);
+
+    CHECK(status == HALAY_ERR_SYSTEM || status == HALAY_ERR_PEER, "%s: %s", halay_status_string(status),
+          halay_error_text());
+}
+
+static void body_die(struct user *u)
+{
+    enum halay_status status = sum_until_end(u, 1);
+
+    CHECK(status == HALAY_ERR_PEER && strstr(halay_error_text(), "rank 1"), "%s: '%s'", halay_status_string(status),
+          halay_error_text());
+}
+
+static int run_rank(const char *what)
+{
+    static const struct {
+        const char *name;
+        void (*body)(struct user *u);
+    } bodies[] = { { "sums", body_sums }, { "refused", body_refused }, { "fails", body_fails }, { "die", body_die } };
+    struct halay_options options = { .struct_size = sizeof options, .log = note_line };
+    struct user u = { 0 };
+
+    alarm(100);
+    REQUIRE(!setenv("HALAY_DEVICE_ALGORITHM", "nccl", 1));
+    REQUIRE(halay_init(&options, &u.ctx) == HALAY_OK);
+    user_open(&u);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        if (!strcmp(bodies[i].name, what))
+            bodies[i].body(&u);
+    user_close(&u);
+    halay_fini(u.ctx);
+    return test_end();
+}
+
+int main(int argc, char **argv)
+{
+    REQUIRE(argc >= 4);
+    words = argc > 4 ? argv[4] : "";
+    return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
+}
