@@ -242,12 +242,15 @@ static void count_dropout(struct queue *queue, const struct masked_rows *rows, i
         acts(queue, "dropout", u, 2 * n);
 }
 
-static void count_dropout_backward(struct queue *queue, const struct dropout *dropout, size_t n, const real *d)
+static void count_dropout_backward(struct queue *queue, const struct dropout *dropout, size_t R, size_t W,
+                                   const real *d, const real *sum)
 {
-    const double bytes = 2 * (double)tft_bytes_of(d) + 1;
+    const double n = (double)(R * W), mask = n / (double)tft_bytes_of(d);
 
-    if (dropout->threshold)
-        note(queue, (struct counted_launch){ .kernel = "dropout_backward", .times = 1, .bytes = bytes * (double)n });
+    if (sum)
+        sums(queue, "dropout_backward", d, R, dropout->threshold ? 2 * n + mask : n, W);
+    else if (dropout->threshold)
+        acts(queue, "dropout_backward", d, 2 * n + mask);
 }
 
 static void count_fill(struct queue *queue, size_t n, const real *y)

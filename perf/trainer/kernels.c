@@ -261,7 +261,7 @@ static void time_rows(struct bench *bench)
     TIMED("elu", 8 * n) kernel_elu(queue, n, x);
     TIMED("elu_backward", 12 * n) kernel_elu_backward(queue, x, R, H, 0, y, sum);
     TIMED("dropout", 9 * n) kernel_dropout(queue, &masked, x, row, keep, y);
-    TIMED("dropout_backward", 9 * n) kernel_dropout_backward(queue, &masked.dropout, keep, n, y);
+    TIMED("dropout_backward", 9 * n) kernel_dropout_backward(queue, &masked.dropout, keep, R, H, 0, y, sum);
     const struct norm norm = { R, H, 1e-3f, row, row + H };
     const struct norm_backward back = { R, H, 0, y, inverse, row, sum, sum + H, z };
     TIMED("gate_norm", 20 * n)

@@ -155,6 +155,10 @@ check_code() {
         check "$kernel, sm_$arch: 128 bits are stored at a time" grep -q 'STG\.E\.128' "$scratch/body"
     done
     [ "$arch" -ge 80 ] || return 0 # which have bf16
+    for kernel in row_to_allILi4ELb1E6narrow elu_ofILi4E6narrow drop_sumI6narrow split_forwardILi4E6narrow; do
+        code_of "$sass" "$kernel" >"$scratch/body"
+        check "$kernel, sm_$arch: four numbers of bf16 are loaded at a time" grep -qE ' LDG?\.E\.64' "$scratch/body"
+    done
     for kernel in alone_forwardILi1ELi2 alone_forwardILi2ELi2 alone_backwardILi1ELi2 alone_backwardILi2ELi2; do
         loads "$sass" "$kernel" >"$scratch/loads"
         check "$kernel, sm_$arch: no single number is loaded in a loop" \

@@ -462,8 +462,13 @@ static void check_dropout(size_t R, size_t B, size_t W, double p)
     same("dropout: keep", keep, 0);
     BOTH(k->dropout(q, &rows, AT(x), NULL, AT(keep), AT(u)));
     same("dropout without bias", u, 1e-6);
-    BOTH(k->dropout_backward(q, &rows.dropout, AT(keep), R * W, AT(u)));
+    BOTH(k->dropout_backward(q, &rows.dropout, AT(keep), R, W, 0, AT(u), NULL));
     same("dropout_backward", u, 1e-6);
+    for (int add = 0; add < 2; add++) {
+        BOTH(k->dropout_backward(q, &rows.dropout, AT(keep), R, W, add, AT(x), AT(bias)));
+        same("dropout_backward, with a sum: d", x, 1e-6);
+        same("dropout_backward: sum", bias, 1e-5);
+    }
     clean();
 }
 

@@ -69,10 +69,13 @@ void cpu_dropout(struct queue *queue, const struct masked_rows *rows, const real
     }
 }
 
-void cpu_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d)
+void cpu_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t R, size_t W,
+                          int add, real *d, real *sum)
 {
     if (dropout->threshold)
-        dropout_apply(dropout, keep, d, n, d);
+        dropout_apply(dropout, keep, d, R * W, d);
+    if (sum)
+        cpu_rows_sum(queue, d, R, W, add, sum);
 }
 
 TFT_VECTOR static void gate(real *restrict v, real *restrict s, const real *restrict bias_v,

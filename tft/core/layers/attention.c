@@ -126,7 +126,7 @@ void attention_backward(const struct pass *pass, const struct attention *layer, 
     layout_gradients(&arena, layer, B, &to);
     const struct attention_run run = run_of(pass, layer, state, NULL, scratch + arena.used / sizeof *scratch);
 
-    kernel_dropout_backward(pass->queue, &pass->dropout, state->output_keep, N * B * H, d_y);
+    kernel_dropout_backward(pass->queue, &pass->dropout, state->output_keep, N * B, H, 0, d_y, NULL);
     linear_backward(pass, &layer->output, state->mean, d_y, N * B, 0, to.d_mean, 0);
     kernel_attention_backward(
         pass->queue, &run,

@@ -126,5 +126,6 @@ void glu_backward(const struct pass *pass, const struct glu *layer, const struct
     both_kernels_backward(pass, layer, u, d_v, R, add);
     linear_backward_input(pass, &layer->value, d_v, R, d_x, 0);
     linear_backward_input(pass, &layer->gate, d_g, R, d_x, 1);
-    kernel_dropout_backward(pass->queue, &dropout, layer->dropped ? state->keep + at * in : NULL, R * in, d_x);
+    kernel_dropout_backward(pass->queue, &dropout, layer->dropped ? state->keep + at * in : NULL, R, in, add, d_x,
+                            from.d_bias);
 }

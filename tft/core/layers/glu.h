@@ -48,6 +48,7 @@ struct glu_gradient {
     const real *weights, *d_sum;
     size_t V;
     real *d_weights;
+    real *d_bias; /* (in): the rows' sum of d_x, written, or added to by all blocks but the first; NULL: not wanted */
 };
 
 /* x may be state->u itself (then it is overwritten). */

@@ -100,8 +100,10 @@ void grn_tail_backward(const struct pass *pass, const struct grn *grn, const str
     const real *e = state->e + rows.kept * grn->H;
     real *d_h2 = pass_acts(pass, scratch);
 
+    from.d_bias = pass->g + grn->dense2.b;
     glu_backward(pass, &grn->glu, &state->glu, rows, from, d_z, d_h2, scratch + aligned_reals(rows.R * grn->H));
-    linear_backward(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0, d_h1, 0);
+    linear_backward_kernel(pass, &grn->dense2, e, d_h2, rows.R, rows.at > 0);
+    linear_backward_input(pass, &grn->dense2, d_h2, rows.R, d_h1, 0);
     kernel_elu_backward(pass->queue, e, rows.R, grn->H, rows.at > 0, d_h1, pass->g + grn->dense1.b);
 }
 

@@ -339,8 +339,10 @@ static void variable_backward(const struct pass *pass, const struct vsn *vsn, co
                                at > 0, d_z);
             linear_backward(pass, &grn->skip, v.input->xi + in, d_z, n, at > 0, v.input->d_xi + in, 1);
         } else {
-            const struct glu_gradient of_sum = { state->weights + at * V + j, d_out + at * H, V,
-                                                 d_weights + at * V + j };
+            const struct glu_gradient of_sum = { .weights = state->weights + at * V + j,
+                                                 .d_sum = d_out + at * H,
+                                                 .V = V,
+                                                 .d_weights = d_weights + at * V + j };
 
             variable_rows_backward(pass, &v, rows, vsn->single ? (struct glu_gradient){ .V = 0 } : of_sum, d_z, sums,
                                    rest);

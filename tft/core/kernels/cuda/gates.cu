@@ -197,6 +197,36 @@ template <bool WHOLE, class T> struct drop_backward {
     }
 };
 
+/* The same, and the sum of the rows. */
+template <class T> struct drop_sum {
+    static constexpr int SUMS = 1;
+    const uint8_t *keep;
+    float scale;
+    size_t W;
+    float *d;
+
+    template <int V> struct input {
+        uint32_t keep; /* a byte each */
+        pack<V> d;
+    };
+    template <int V> __device__ input<V> read(size_t r, size_t i) const
+    {
+        const uint8_t *const flags = keep + r * W + i;
+
+        return { V == 4 ? *reinterpret_cast<const uint32_t *>(flags) : *flags, load<V, T>(d + r * W + i) };
+    }
+    template <int V> __device__ void operator()(size_t r, size_t i, const input<V> &in, pack<V> *sums) const
+    {
+        pack<V> x;
+
+        for (int k = 0; k < V; k++) {
+            x.v[k] = dropout_value(in.keep >> 8 * k & 1, in.d.v[k], scale);
+            sums[0].v[k] += x.v[k];
+        }
+        store<V, T>(x, d + r * W + i);
+    }
+};
+
 } // namespace gates_kernels
 
 using namespace gates_kernels;
@@ -251,15 +281,23 @@ void cuda_dropout(struct queue *queue, const struct masked_rows *rows, const rea
     with_element(x, [&](auto element) { run_dropout<decltype(element)>(queue, rows, x, bias, keep, u); });
 }
 
-void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t n, real *d)
+void cuda_dropout_backward(struct queue *queue, const struct dropout *dropout, const uint8_t *keep, size_t R, size_t W,
+                           int add, real *d, real *sum)
 {
+    const size_t n = R * W;
+    const float scale = dropout->scale;
+
     with_element(d, [&](auto element) {
         using T = decltype(element);
 
-        if (dropout->threshold && takes_four(n, d) && takes_flags(keep))
-            run_each(queue, drop_backward<true, T>{ keep, dropout->scale, d }, n / 4);
+        if (!dropout->threshold && sum)
+            cuda_rows_sum(queue, d, R, W, add, sum);
+        else if (sum)
+            run_columns(queue, drop_sum<T>{ keep, scale, W, d }, takes_four(W, d) && takes_flags(keep), R, W, add, sum);
+        else if (dropout->threshold && takes_four(n, d) && takes_flags(keep))
+            run_each(queue, drop_backward<true, T>{ keep, scale, d }, n / 4);
         else if (dropout->threshold)
-            run_each(queue, drop_backward<false, T>{ keep, dropout->scale, d }, n);
+            run_each(queue, drop_backward<false, T>{ keep, scale, d }, n);
     });
 }
 
