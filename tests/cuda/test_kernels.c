@@ -535,6 +535,23 @@ static void check_product(size_t M, size_t N, size_t K, int a_t, int b_t, int ad
     clean();
 }
 
+/* A product whose factor has to be rounded, but is more than the queue has room for. */
+static void check_no_room(void)
+{
+    const struct queue_needs needs = { .bf16 = 1, .others = 8 };
+    struct queue *queue;
+    struct both *a = acts(9), *b = reals(9), *c = acts(9);
+
+    cuda->to_host(there, NULL, 0, NULL); /* waits */
+    REQUIRE(cuda->open(&needs, &queue) == HALAY_OK);
+    cuda->product(queue,
+                  &(struct product){
+                      .a = { a->far, 3, 0 }, .b = { b->far, 3, 0 }, .M = 3, .N = 3, .K = 3, .to = { c->far, 3, 0 } });
+    CHECK(cuda->failure(queue) != NULL, "a factor of 9 numbers in room for 8");
+    cuda->close(queue);
+    clean();
+}
+
 /* In two blocks of steps. */
 static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
 {
@@ -890,6 +907,8 @@ static void check_odd(void)
     check_product(3, 4, 6, 1, 0, 1, 2, 1);
     check_product(4, 3, 5, 0, 1, 0, 3, 0);
     check_product(1, 2, 3, 1, 1, 1, 1, 1);
+    if (is_narrow)
+        check_no_room();
     check_all_lstm();
     check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
     check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });

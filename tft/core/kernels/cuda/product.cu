@@ -301,7 +301,7 @@ static struct plan_key key_of(const struct queue *queue, const struct product *p
 }
 
 /* Returns the narrow copy of n reals: a parameter's, or one that is made in `others` from *used on. What is narrow is
- * its own. */
+ * its own. NULL: it does not fit, which is noted. */
 static const real *narrow_of_reals(struct queue *queue, const real *x, size_t n, size_t *used)
 {
     const struct queue_needs *needs = &queue->needs;
@@ -312,7 +312,7 @@ static const real *narrow_of_reals(struct queue *queue, const real *x, size_t n,
         return queue->rounded + (x - queue->params - needs->inputs);
     if (*used + n > needs->others) {
         cuda_note(queue, cudaErrorInvalidValue);
-        return queue->others;
+        return NULL;
     }
     real *const to = queue->others + *used;
     *used += (n + TFT_ALIGNMENT - 1) / TFT_ALIGNMENT * TFT_ALIGNMENT;
@@ -362,6 +362,8 @@ void cuda_product(struct queue *queue, const struct product *product)
         return;
     }
     const struct product p = narrow_product(queue, product);
+    if (!p.a.data || !p.b.data || !p.bias != !product->bias)
+        return;
     const struct plan_key key = key_of(queue, &p);
     const void *const bias = tft_place_of(p.bias);
     const struct plan *plan = plan_of(queue, &key, bias);
