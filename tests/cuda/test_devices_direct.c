@@ -407,6 +407,39 @@ static void check_sum(struct user *u, const char *name, int first, int ranks)
     area_put(u, &a);
 }
 
+/* The first bucket on devices has no elements; a group has some of one type alone. */
+static void body_empty(struct user *u)
+{
+    static const enum halay_collective collectives[] = { HALAY_BROADCAST, HALAY_ALLGATHER, HALAY_REDUCE_SCATTER,
+                                                         HALAY_ALLREDUCE };
+    struct halay_member members[2] = { { .dtype = HALAY_F32, .dimensions = 1 },
+                                       { .dtype = HALAY_I32, .dimensions = 1 } };
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "group",
+                                      .members = members,
+                                      .member_count = 2,
+                                      .member_bytes = sizeof *members,
+                                      .memory = HALAY_MEMORY_DEVICES };
+
+    for (int time = 0; time < 3; time++) {
+        for (int i = 0; i < 4; i++)
+            run_other(u, &(struct other){ .collective = collectives[(*(int *)u->arg + i) % 4],
+                                          .dtype = HALAY_F32,
+                                          .width = 1,
+                                          .element = 4 });
+        struct halay_request *request = submit(u, &info);
+        CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(request);
+    }
+    check_sum(u, "x", 0, u->size);
+}
+
+static void empty(void)
+{
+    for (int first = 0; first < 4; first++)
+        users_run(1 + first % 2, body_empty, NULL, &first);
+}
+
 /* One rank has no memory for a segment: all go through the host, then and later. */
 static void body_no_segment(struct user *u)
 {
@@ -844,6 +877,7 @@ int main(int argc, char **argv)
     apart("sums", sums);
     apart("others", others);
     apart("group", group);
+    apart("empty", empty);
     apart("no segment", no_segment);
     apart("switched off", switched_off);
     apart("limits differ", limits_differ);

@@ -886,12 +886,31 @@ enum halay_status halay_direct_progress(struct halay_bucket *b)
     return status;
 }
 
+/* Returns nonzero if the bucket has elements, by what all ranks have agreed on: they must go the same way. */
+static int has_elements(const struct halay_bucket *b)
+{
+    int is_gathered = collective_of(b) == HALAY_ALLGATHER;
+
+    for (size_t i = 0; i < b->count; i++) {
+        const struct halay_request *r = b->requests[i];
+        for (size_t k = 0; k < r->signature.members; k++)
+            if (r->buffers[k].count && r->buffers[k].dtype == b->dtype)
+                return 1;
+        for (size_t k = 0; is_gathered && k < r->entry->answer.count; k++)
+            if (r->entry->answer.at[k] && halay_signature_row(&r->signature))
+                return 1;
+        if (!r->signature.members && !is_gathered && halay_signature_bytes(&r->signature))
+            return 1;
+    }
+    return 0;
+}
+
 enum halay_status halay_direct_start(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
     enum halay_status status = HALAY_OK;
 
-    if (b->set != &b->set->ctx->all) /* its data have been copied to the host */
+    if (b->set != &b->set->ctx->all || !has_elements(b)) /* its data have been copied to the host */
         return run_on_host(b);
     d->bucket = b;
     if (halay_nccl_takes(b))
