@@ -440,6 +440,28 @@ static void empty(void)
         users_run(1 + first % 2, body_empty, NULL, &first);
 }
 
+/* All-gathers of different numbers of rows are staged, in memory that is kept. */
+static void body_ragged(struct user *u)
+{
+    enum { TIMES = 10 };
+    struct other ragged = { .collective = HALAY_ALLGATHER, .rows = 7, .width = 1, .element = 4, .is_ragged = 1 };
+    size_t before = 0;
+
+    for (int time = 0; time < TIMES; time++) {
+        run_other(u, &ragged);
+        CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+        if (time == 1 && emu_calls)
+            before = emu_calls("cudaHostRegister");
+    }
+    if (emu_calls)
+        CHECK(emu_calls("cudaHostRegister") == before, "%zu more", emu_calls("cudaHostRegister") - before);
+}
+
+static void ragged(void)
+{
+    users_run(2, body_ragged, NULL, NULL);
+}
+
 /* One rank has no memory for a segment: all go through the host, then and later. */
 static void body_no_segment(struct user *u)
 {
@@ -878,6 +900,7 @@ int main(int argc, char **argv)
     apart("others", others);
     apart("group", group);
     apart("empty", empty);
+    apart("ragged", ragged);
     apart("no segment", no_segment);
     apart("switched off", switched_off);
     apart("limits differ", limits_differ);

@@ -472,11 +472,29 @@ static struct halay_extent span_again(const struct halay_staging *s, size_t i, i
                                   .out_on = d->device_out ? s->transit.device->number : -1 };
 }
 
+/* Gives a staging without a block that of an unused one, otherwise a new one. */
+static enum halay_status block_get(struct halay_context *ctx, struct halay_staging *s, size_t bytes)
+{
+    size_t capacity, class = halay_transit_class(bytes, &capacity);
+    struct halay_staging *idle = capacity ? take_idle(ctx, &idle_of(s->transit.device)[class]) : NULL;
+
+    if (!idle)
+        return capacity ? halay_transit_block_get(&s->transit, ctx->all.group, capacity) : HALAY_OK;
+    s->transit.block = idle->transit.block;
+    s->transit.capacity = idle->transit.capacity;
+    s->transit.is_lost |= idle->transit.is_lost;
+    idle->transit.block = NULL;
+    idle->transit.capacity = 0;
+    idle->transit.is_lost = 0;
+    staging_put(ctx, idle);
+    return HALAY_OK;
+}
+
 enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct halay_request *r)
 {
     struct halay_staging *s = halay_staging_of(r);
     int collective = r->signature.collective;
-    size_t bytes = 0, capacity;
+    size_t bytes = 0;
 
     if (!s->cargo.is_direct)
         return HALAY_OK;
@@ -485,8 +503,7 @@ enum halay_status halay_staging_fall_back(struct halay_context *ctx, struct hala
         struct halay_extent span = span_again(s, i, collective);
         bytes += room_for(&span);
     }
-    halay_transit_class(bytes, &capacity);
-    enum halay_status status = capacity ? halay_transit_block_get(&s->transit, ctx->all.group, capacity) : HALAY_OK;
+    enum halay_status status = block_get(ctx, s, bytes);
     char *at = s->transit.block;
     for (size_t i = 0; i < s->count && status == HALAY_OK; i++) {
         struct halay_extent span = span_again(s, i, collective);
