@@ -350,6 +350,7 @@ static enum halay_status prepare_group(const struct halay_tensor *t, struct hala
     struct halay_extent *spans = calloc(count, sizeof *spans);
     struct halay_buffers *own = t->buffers ? NULL : calloc(count, sizeof *own);
     enum halay_status status = HALAY_ERR_NO_MEMORY;
+    int is_direct = stays_on_device(t); /* of all members alike: the driver may refuse meanwhile */
 
     if (spans && (t->buffers || own)) {
         if (own)
@@ -361,7 +362,7 @@ static enum halay_status prepare_group(const struct halay_tensor *t, struct hala
                                               .in_bytes = bytes,
                                               .out = b->out,
                                               .out_bytes = bytes,
-                                              .is_direct = stays_on_device(t),
+                                              .is_direct = is_direct,
                                               .is_in_place = 1 };
         }
         status = prepare_spans(t, spans, count, cargo);
