@@ -457,6 +457,24 @@ static void body_ragged(struct user *u)
         CHECK(emu_calls("cudaHostRegister") == before, "%zu more", emu_calls("cudaHostRegister") - before);
 }
 
+/* Own rows that others overwrite are copied to memory that grows, and nothing is freed before the end. */
+static void body_outgrown(struct user *u)
+{
+    struct other o = { .collective = HALAY_ALLGATHER, .width = 1, .element = 4, .place = 2 };
+    size_t own = emu_calls("cudaFree");
+
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    for (o.rows = 1; o.rows <= ROWS_MOST; o.rows *= 3, own += 2 * (size_t)u->size) /* run_other frees two */
+        run_other(u, &o);
+    CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
+    CHECK(emu_calls("cudaFree") == own, "%zu and %zu", emu_calls("cudaFree"), own);
+}
+
+static void outgrown(void)
+{
+    users_run(2, body_outgrown, NULL, NULL);
+}
+
 static void ragged(void)
 {
     users_run(2, body_ragged, NULL, NULL);
@@ -907,6 +925,8 @@ int main(int argc, char **argv)
     apart("joined", joined);
     apart("beside", beside);
     apart("given up", given_up);
+    if (emu_calls)
+        apart("outgrown", outgrown);
     if (emu_calls)
         apart("half launched", half_launched);
     if (!getenv("EMU_PEERS"))

@@ -392,6 +392,25 @@ static enum halay_status list_scattered(struct halay_bucket *b)
     return status;
 }
 
+/* Replaces the memory for rows by larger one. The old one stays until the end: freeing it could wait for the program's
+ * streams, which may wait for other ranks. */
+static enum halay_status copy_grow(struct halay_context *ctx, size_t bytes)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    void *copy;
+
+    bytes = bytes > 2 * d->copy_bytes ? bytes : 2 * d->copy_bytes;
+    enum halay_status status =
+        halay_devices_ops(ctx)->alloc(&halay_devices_of(ctx)->host, d->device->number, bytes, &copy);
+    if (status != HALAY_OK)
+        return status;
+    if (d->copy)
+        d->outgrown[d->outgrown_count++] = d->copy;
+    d->copy = copy;
+    d->copy_bytes = bytes;
+    return HALAY_OK;
+}
+
 /* Copies this rank's rows if they lie in out, and not in their place there: other ranks' would overwrite them. */
 static enum halay_status copy_rows(struct halay_context *ctx, const struct halay_request *r, const char *out,
                                    const char **in)
@@ -403,14 +422,8 @@ static enum halay_status copy_rows(struct halay_context *ctx, const struct halay
 
     if (!r->bytes || *in >= out + r->result_bytes || *in + r->bytes <= out)
         return HALAY_OK;
-    if (d->copy_bytes < r->bytes) {
-        if (d->copy)
-            ops->free(host, d->device->number, d->copy);
-        d->copy = NULL;
-        d->copy_bytes = 0;
-        status = ops->alloc(host, d->device->number, r->bytes, &d->copy);
-        d->copy_bytes = status == HALAY_OK ? r->bytes : 0;
-    }
+    if (d->copy_bytes < r->bytes)
+        status = copy_grow(ctx, r->bytes);
     if (status == HALAY_OK)
         status = ops->copy_start(host, d->device->number, d->copy, *in, r->bytes, d->stream);
     *in = d->copy;
@@ -1049,6 +1062,8 @@ void halay_direct_free(struct halay_context *ctx)
     halay_nccl_free(ctx);
     if (d->copy)
         ops->free(host, d->device->number, d->copy);
+    while (d->outgrown_count)
+        ops->free(host, d->device->number, d->outgrown[--d->outgrown_count]);
     free(d->parts);
     free(d->pieces);
     d->stream = d->copies = d->done.event = d->copied.event = d->segment = d->copy = NULL;
