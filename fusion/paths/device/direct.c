@@ -430,24 +430,25 @@ static enum halay_status copy_rows(struct halay_context *ctx, const struct halay
     return status;
 }
 
+/* Begins with the next rank, so that not all ranks read the same segment first. */
 static enum halay_status list_gathered(struct halay_bucket *b)
 {
     struct halay_request *r = b->requests[0];
-    size_t row = halay_signature_row(&r->signature), element = halay_dtype_size(b->dtype), at = 0;
+    size_t row = halay_signature_row(&r->signature), element = halay_dtype_size(b->dtype);
     const char *in = r->in;
     void *out;
 
     enum halay_status status = halay_result_place_answered(b->set->ctx, r, &out);
-    for (int i = 0; i < b->set->size && status == HALAY_OK; i++) {
-        int is_own = i == b->set->rank;
-        char *place = out ? (char *)out + at * element : NULL;
+    size_t count = r->rows[0] * row; /* of each rank: is_ragged */
+    for (int k = 1; k <= b->set->size && status == HALAY_OK; k++) {
+        int i = (b->set->rank + k) % b->set->size, is_own = i == b->set->rank;
+        char *place = out ? (char *)out + (size_t)i * count * element : NULL;
         if (is_own && place && in != place)
             status = copy_rows(b->set->ctx, r, out, &in);
         struct halay_direct_part part = {
-            .in = is_own ? in : NULL, .out = is_own && in == place ? NULL : place, .count = r->rows[i] * row, .rank = i
+            .in = is_own ? in : NULL, .out = is_own && in == place ? NULL : place, .count = count, .rank = i
         };
         add_part(direct_of(b), &part);
-        at += part.count;
     }
     return status;
 }
