@@ -426,6 +426,10 @@ static enum halay_status copy_rows(struct halay_context *ctx, const struct halay
         status = copy_grow(ctx, r->bytes);
     if (status == HALAY_OK)
         status = ops->copy_start(host, d->device->number, d->copy, *in, r->bytes, d->stream);
+    if (status == HALAY_OK) { /* the request does not end before: the job may fail before the first turn */
+        status = ops->event_record(host, d->device->number, d->stream, &d->done);
+        d->is_lost |= status != HALAY_OK;
+    }
     *in = d->copy;
     return status;
 }
