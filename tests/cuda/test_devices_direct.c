@@ -502,6 +502,11 @@ static void set_none(struct rank_run *run, struct halay_config *config)
     config->device_segment *= run->rank != 1;
 }
 
+static void set_deterministic(struct rank_run *run, struct halay_config *config)
+{
+    config->deterministic = run->rank == 1 ? HALAY_DETERMINISTIC_RUN : HALAY_DETERMINISTIC_OFF;
+}
+
 static void no_segment(void)
 {
     struct users users = { .body = body_no_segment };
@@ -509,6 +514,8 @@ static void no_segment(void)
 
     ranks_run(3, 0, &run, NULL, NULL);
     run.configure_rank = set_none;
+    ranks_run(3, 0, &run, NULL, NULL);
+    run.configure_rank = set_deterministic;
     ranks_run(3, 0, &run, NULL, NULL);
 }
 
@@ -538,9 +545,31 @@ static void set_no_segment(struct halay_config *config, void *arg)
     config->device_segment = 0;
 }
 
+/* Without segments the data of a rank may be on several devices. */
+static void body_devices(struct user *u)
+{
+    struct area first = area_get(u, DEVICE, N * 4);
+    struct halay_request *requests[2];
+
+    GOOD(cudaSetDevice(1 - u->device));
+    struct area second = area_get(u, DEVICE, N * 4);
+    GOOD(cudaSetDevice(u->device));
+    for (int i = 0; i < 2; i++) {
+        struct halay_tensor_info info = describe(i ? "y" : "x", i ? second.data : first.data, 1);
+        info.memory = HALAY_MEMORY_DEVICES;
+        requests[i] = submit(u, &info);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(requests[i]);
+    }
+}
+
 static void switched_off(void)
 {
     users_quiet(2, body_no_segment, "", set_no_segment, NULL);
+    if (getenv("EMU_DEVICES") && atoi(getenv("EMU_DEVICES")) == 2)
+        users_run(2, body_devices, set_no_segment, NULL);
 }
 
 /* The last rank has no more data. */

@@ -101,8 +101,9 @@ struct halay_direct {
     struct halay_device_point copied; /* after the last work of `copies`; its event is owned */
     void *segment; /* owned, [bytes]; kept until the end, so that no rank loses memory that it has opened */
     size_t bytes;
-    int is_shared; /* other ranks have the handle of the segment */
-    int is_lent;   /* another rank may still have the segment open: not all ranks have reached the last barrier */
+    int wants_segment; /* this rank's settings allow it one; set before the driver starts */
+    int is_shared;     /* other ranks have the handle of the segment */
+    int is_lent;       /* another rank may still have the segment open: not all ranks have reached the last barrier */
     struct halay_hosts hosts;
     struct halay_nccl nccl;
     struct halay_device_share mine, shares[HALAY_DEVICE_RANKS]; /* of this host's ranks, as the next ones */

@@ -86,13 +86,19 @@ static int is_open(const struct halay_direct *d)
     return atomic_load_explicit(&d->state, memory_order_relaxed) == HALAY_DIRECT_OPEN;
 }
 
+static size_t segment_bytes(const struct halay_context *ctx)
+{
+    return ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES);
+}
+
 void halay_direct_init(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
-    int may_be = world->config.deterministic == HALAY_DETERMINISTIC_OFF && world->local_size <= HALAY_DEVICE_RANKS &&
-                 halay_hosts_init(ctx);
+    int may_be = halay_hosts_init(ctx) && world->local_size <= HALAY_DEVICE_RANKS; /* the same on all ranks */
 
     halay_device_carrier_of(ctx)->direct.passed = 0;
+    halay_device_carrier_of(ctx)->direct.wants_segment =
+        world->config.deterministic == HALAY_DETERMINISTIC_OFF && segment_bytes(ctx) >= SEGMENT_MIN;
     set_state(&halay_device_carrier_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
     halay_nccl_init(ctx);
 }
@@ -148,11 +154,11 @@ static enum halay_status segment_create(struct halay_context *ctx)
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
-    int number = d->device->number;
-    size_t bytes = ctx->world->config.device_segment / (2 * ALIGN_BYTES) * (2 * ALIGN_BYTES) + FLAGS_BYTES;
+    size_t bytes = segment_bytes(ctx) + FLAGS_BYTES;
 
-    if (bytes < SEGMENT_MIN + FLAGS_BYTES)
+    if (!d->wants_segment) /* and data may be on several devices */
         return HALAY_ERR_UNSUPPORTED;
+    int number = d->device->number;
     enum halay_status status = streams_create(ctx);
     if (status == HALAY_OK && !d->segment)
         status = ops->alloc(host, number, d->bytes = bytes, &d->segment);
@@ -205,7 +211,7 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    d->reaches_all = 1;
+    d->reaches_all = d->mine.is_there != 0;
     d->room = d->exchange_max = SIZE_MAX;
     for (int r = 0; r < d->hosts.locals && d->reaches_all; r++) {
         const struct halay_device_share *share = &d->shares[r];

@@ -162,7 +162,7 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
     return HALAY_OK;
 }
 
-/* Checks that all direct data of this rank are on one device: they pass through its segment. */
+/* Checks that all direct data of this rank are on one device, if they pass through its segment. */
 static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *spans,
                                       size_t count, struct halay_device *device)
 {
@@ -177,6 +177,8 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
                     is_in ? "in" : "out");
         return HALAY_ERR_ARGUMENT;
     }
+    if (!direct->wants_segment && ctx->world->config.device_algorithm != HALAY_DEVICE_ALGORITHM_NCCL)
+        return HALAY_OK;
     pthread_mutex_lock(&devices->lock);
     if (!direct->device)
         direct->device = device;
