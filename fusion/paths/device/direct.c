@@ -120,6 +120,7 @@ static enum halay_status clear_flags(struct halay_context *ctx)
         return status;
     atomic_store_explicit(d->failed, 0, memory_order_relaxed);
     d->exchanges = 0;
+    d->is_lost = 0; /* of the ranks before a change */
     status = ops->zero(host, d->device->number, flags, FLAGS_BYTES, d->stream);
     if (status == HALAY_OK && d->hosts.count > 1) /* what is between tensors travels between hosts, too */
         status = ops->zero(host, d->device->number, d->segment, d->bytes - FLAGS_BYTES, d->stream);
