@@ -67,8 +67,9 @@ struct queue_needs {
     size_t folded;  /* reals of what forecasts make of them, see `begin` */
     size_t factors; /* reals of all second factors among these, each counted once for every form that is used:
                        plain, transposed */
-    size_t inputs;  /* reals of these, the first ones, that are embeddings: activations are not multiplied by them */
-    size_t others;  /* reals of the largest factor that is neither a parameter nor an activation */
+    size_t inputs;  /* reals of these, the first ones, that are embeddings: activations are not multiplied by them; a
+                       multiple of TFT_ALIGNMENT */
+    size_t others;  /* reals of the largest factors of a product that are neither parameters nor activations */
 };
 
 /* (M, N) = or += op(A) op(B) [+ bias], tft/core/kernels/gemm.h. */
