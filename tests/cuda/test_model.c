@@ -363,7 +363,7 @@ static void check_graphs(void)
 
 /* A width whose rows can be aligned to 16 bytes, beside numbers of samples and of variables that are odd. With
  * EMU_ALIGNMENT=16 the emulation finds each matrix of such rows that begins elsewhere. */
-static void check_aligned(enum tft_conformance conformance, size_t statics)
+static void check_aligned(enum tft_conformance conformance, size_t statics, enum tft_dtype dtype)
 {
     struct tft_model_config config;
     struct results results;
@@ -372,6 +372,7 @@ static void check_aligned(enum tft_conformance conformance, size_t statics)
     config.H = 8;
     config.heads = 4;
     config.hidden_continuous = 3;
+    config.dtype = dtype;
     run_step(&config, tft_kernels_cuda(), 3, &results);
     CHECK(isfinite(results.loss) && isfinite(results.forecast_loss));
     results_free(&results);
@@ -381,8 +382,10 @@ static void check_aligned(enum tft_conformance conformance, size_t statics)
 int main(int argc, char **argv)
 {
     if (argc > 1 && !strcmp(argv[1], "aligned")) {
-        check_aligned(TFT_PUBLISHED, 1);
-        check_aligned(TFT_PYTORCH_FORECASTING, 2);
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            check_aligned(TFT_PUBLISHED, 1, bf16 ? TFT_BF16 : TFT_F32);
+            check_aligned(TFT_PYTORCH_FORECASTING, 2, bf16 ? TFT_BF16 : TFT_F32);
+        }
         return test_end();
     }
     check_all_rounded();

@@ -158,12 +158,12 @@ static void layout_all(struct arena *arena, const struct tft_model *model, struc
     w->scratch = arena_reals(arena, 1, scratch_reals(model, B));
 }
 
-/* Inputs' parameters are in front of the layers'. */
+/* Inputs' parameters are in front of the layers'. Rounded down: a copy of the layers' keeps their alignment. */
 static size_t inputs_of(const struct tft_model *model)
 {
     const struct span last = model->variables[model->config.variable_count - 1].params;
 
-    return model->table.params[last.first + last.count].offset;
+    return model->table.params[last.first + last.count].offset / TFT_ALIGNMENT * TFT_ALIGNMENT;
 }
 
 /* The largest factors of a product that are neither parameters nor narrow activations: gradients of the output, of a
