@@ -56,7 +56,9 @@ static enum halay_status start_bucket(struct halay_context *ctx, struct halay_bu
 
 static int is_on_devices(const struct halay_bucket *b)
 {
-    return b->requests[0]->signature.is_on_devices;
+    const struct halay_signature *s = &b->requests[0]->signature;
+
+    return s->is_on_devices && b->set->ctx->carrier->ops->may_take(b->set, s);
 }
 
 /* Returns nonzero if a bucket of a plan has to wait for another one: devices reduce one at a time, in the order in

@@ -5,6 +5,7 @@
 #include "fusion/replay/plan.h"
 #include "base/memory.h"
 #include "fusion/replay/steady.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,8 @@ enum halay_status halay_plan_add(struct halay_process_set *set, const struct hal
             p->entries[p->entry_count++] = entry;
         }
     p->buckets[p->count]->has_vote = item->has_vote;
-    p->buckets[p->count]->is_on_devices = p->entries[p->entry_count - 1]->agreed.is_on_devices;
+    const struct halay_signature *last = &p->entries[p->entry_count - 1]->agreed;
+    p->buckets[p->count]->is_on_devices = last->is_on_devices && set->ctx->carrier->ops->may_take(set, last);
     p->buckets[p->count++]->count = tensors;
     return HALAY_OK;
 }

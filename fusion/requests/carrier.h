@@ -62,6 +62,9 @@ struct halay_carrier_ops {
     /* Returns HALAY_OK once the results are on their way, or bucket->coll runs instead. */
     enum halay_status (*progress_bucket)(struct halay_bucket *bucket);
     void (*drop_bucket)(struct halay_bucket *bucket);
+    /* Returns nonzero if the devices may take such tensors, which all ranks have announced on devices: one bucket at a
+     * time. The same on all ranks, and always. */
+    int (*may_take)(const struct halay_process_set *set, const struct halay_signature *signature);
     /* Returns nonzero if no other bucket of the set may start now. */
     int (*excludes)(const struct halay_process_set *set);
     /* Takes a request with cargo that has its final status. Nonzero: halay_request_landed will follow. */

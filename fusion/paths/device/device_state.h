@@ -179,18 +179,23 @@ static inline int halay_nccl_may_take(const struct halay_context *ctx, const str
            s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype);
 }
 
-/* Returns nonzero if devices may take such a submission of all ranks; of several hosts they take sums alone. Its bucket
- * may still fall back to the host. Any thread. */
+/* Returns nonzero if devices can take such a submission of all ranks; of several hosts they take sums alone. The same
+ * on all ranks. */
+static inline int halay_direct_can_take(const struct halay_context *ctx, const struct halay_signature *s)
+{
+    return s->is_on_devices &&
+           (halay_device_carrier_of(ctx)->direct.hosts.count == 1 ||
+            (s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype)));
+}
+
+/* Returns nonzero if they take it, unless its bucket falls back to the host. Any thread. */
 static inline int halay_direct_takes(const struct halay_context *ctx, const struct halay_signature *s)
 {
-    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
-    int is_refused = atomic_load_explicit(&d->state, memory_order_relaxed) == HALAY_DIRECT_REFUSED;
+    const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    if (!s->is_on_devices)
-        return 0;
-    return halay_nccl_may_take(ctx, s) ||
-           (!is_refused && (d->hosts.count == 1 || (s->collective == HALAY_ALLREDUCE && !s->members &&
-                                                    halay_sums_floats(s->reduction, s->dtype))));
+    return halay_direct_can_take(ctx, s) &&
+           (halay_nccl_may_take(ctx, s) ||
+            atomic_load_explicit(&d->state, memory_order_relaxed) != HALAY_DIRECT_REFUSED);
 }
 
 #endif

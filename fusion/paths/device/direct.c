@@ -935,7 +935,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     struct halay_direct *d = direct_of(b);
     enum halay_status status = HALAY_OK;
 
-    if (b->set != &b->set->ctx->all || !has_elements(b)) /* its data have been copied to the host */
+    if (!halay_direct_may_take(b->set, &b->requests[0]->signature) || !has_elements(b)) /* its data are on the host */
         return run_on_host(b);
     d->bucket = b;
     if (halay_nccl_takes(b))
@@ -945,6 +945,11 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     if (status != HALAY_OK)
         d->bucket = NULL;
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
+}
+
+int halay_direct_may_take(const struct halay_process_set *set, const struct halay_signature *s)
+{
+    return set == &set->ctx->all && halay_direct_can_take(set->ctx, s);
 }
 
 int halay_direct_is_busy(const struct halay_process_set *set)

@@ -32,6 +32,8 @@ static inline int halay_direct_is_at_work(const struct halay_context *ctx)
            (d->is_launched || d->step == HALAY_DIRECT_STAGE || d->step == HALAY_DIRECT_MAKE ||
             d->step == HALAY_DIRECT_NCCL || (d->step == HALAY_DIRECT_WIRE && halay_hosts_is_copying(&d->hosts)));
 }
+/* halay_carrier_ops.may_take */
+int halay_direct_may_take(const struct halay_process_set *set, const struct halay_signature *signature);
 /* Returns nonzero if the next bucket of this set must wait. */
 int halay_direct_is_busy(const struct halay_process_set *set);
 /* Ends the waits of kernels for other ranks: what they compute then is worth nothing. */
