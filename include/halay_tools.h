@@ -124,9 +124,10 @@ static inline enum halay_status halay_group_set_slot(struct halay_group *group, 
 
 /*
  * Explains the choice of an algorithm for that operation and number of elements, as one line of text: for the program's
- * own buffers (shared: 0), for buffers from halay_group_alloc (1), or for the engine's all-reduces on devices of all
- * ranks that access each other's memory (2, see HALAY_MEMORY_DEVICES). count: of the longer of in and out (all-gather:
- * of out, reduce-scatter: of in, all-to-all: of either). Returns the algorithm's name; static storage.
+ * own buffers (shared: 0), for buffers from halay_group_alloc (1), or for the engine's operations on devices of all
+ * ranks that access each other's memory (2, see HALAY_MEMORY_DEVICES; "direct": the only algorithm). count: of the
+ * longer of in and out (all-gather: of out, reduce-scatter: of in, all-to-all: of either). Returns the algorithm's
+ * name; static storage.
  */
 enum { HALAY_EXPLAIN_DEVICES = 2 };
 HALAY_API const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count,

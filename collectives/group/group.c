@@ -16,6 +16,7 @@
 #include "collectives/group/detour.h"
 #include "collectives/group/nodes.h"
 #include "collectives/group/p2p.h"
+#include "collectives/transport/device_work.h"
 #include "halay_tools.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -656,6 +657,21 @@ enum halay_status halay_group_set_bytes(struct halay_group *group, enum halay_gr
     return HALAY_OK;
 }
 
+/* Returns nonzero if devices of all ranks that access each other's memory make this operation among themselves; of
+ * several hosts sums and averages alone. */
+static int devices_take(const struct halay_group *group, enum halay_coll_kind which, enum halay_dtype dtype)
+{
+    const struct halay_world *world = group->world;
+
+    if (world->config.deterministic != HALAY_DETERMINISTIC_OFF || !world->is_homogeneous ||
+        world->local_size > HALAY_DEVICE_RANKS)
+        return 0;
+    if (group->hosts > 1)
+        return which == HALAY_COLL_ALLREDUCE && (dtype == HALAY_F32 || dtype == HALAY_F16 || dtype == HALAY_BF16);
+    return which == HALAY_COLL_ALLREDUCE || which == HALAY_COLL_BROADCAST || which == HALAY_COLL_ALLGATHER ||
+           which == HALAY_COLL_REDUCE_SCATTER;
+}
+
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,
                                 int shared, char *text, size_t size)
 {
@@ -672,11 +688,15 @@ const char *halay_group_explain(struct halay_group *group, const char *operation
         snprintf(text, size, "none: there is one rank only");
         return "none";
     }
-    int is_on_devices = shared == HALAY_EXPLAIN_DEVICES && which == HALAY_COLL_ALLREDUCE;
+    int is_on_devices = shared == HALAY_EXPLAIN_DEVICES && devices_take(group, which, dtype);
     if (is_on_devices && group->hosts > 1) {
         snprintf(text, size, "two-shot over cuda in each of %d hosts, and all-reduces of shares between them",
                  group->hosts);
         return "two-shot";
+    }
+    if (is_on_devices && which != HALAY_COLL_ALLREDUCE) {
+        snprintf(text, size, "direct: each rank reads the segments of others over cuda");
+        return "direct";
     }
     struct halay_select_query query = is_on_devices ? halay_select_on_devices(group->world->tuning, group->size, bytes)
                                                     : halay_choice_query(group, which, bytes, dtype);

@@ -522,8 +522,14 @@ static void no_segment(void)
 /* Ranks whose limits for sums in one launch differ take the least. */
 static void body_limits(struct user *u)
 {
+    char text[500];
+
     check_sum(u, "x", 0, u->size);
     check_sum(u, "x", 0, u->size);
+    CHECK(!strcmp(halay_group_explain(u->ctx->all.group, "broadcast", N, HALAY_I8, HALAY_EXPLAIN_DEVICES, text,
+                                      sizeof text),
+                  "direct"),
+          "%s", text);
 }
 
 static void set_no_exchange(struct rank_run *run, struct halay_config *config)
