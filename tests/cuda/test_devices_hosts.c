@@ -6,7 +6,9 @@
  *
  * usage: test_devices_hosts [[--spawn N] sums|die]    as test_devices_direct; HALAY_NODE has the host of a process
  */
+#include "collectives/group/channel.h"
 #include "collectives/group/world.h"
+#include "fusion/paths/device/device_state.h"
 #include "tests/cuda/cases.h"
 #include "tests/fusion/random.h"
 #include "tests/spawn.h"
@@ -269,6 +271,19 @@ static void check_lost(const struct user *u, enum halay_status status)
           halay_status_string(status), halay_error_text());
 }
 
+/* The groups of the hosts name the rank that was lost, or nothing was under way in them. */
+static void check_named(const struct user *u)
+{
+    const struct halay_direct *d = &halay_device_carrier_of(u->ctx)->direct;
+    const struct halay_group *groups[] = { u->ctx->all.group, d->hosts.near };
+    int rank;
+
+    for (int i = 0; i < 2 && u->rank != 1; i++)
+        if (groups[i] && halay_group_rank_of(groups[i], 1) >= 0 && halay_group_failure(groups[i], &rank) != HALAY_OK)
+            CHECK(halay_group_world_rank(groups[i], rank) == 1, "group %d of rank %d: rank %d is lost", i, u->rank,
+                  rank);
+}
+
 static void body_ends(struct rank_run *run)
 {
     struct user u = { .ctx = run->ctx };
@@ -276,16 +291,20 @@ static void body_ends(struct rank_run *run)
 
     user_open(&u);
     enum halay_status status = sum_until_end(&u, is_killed ? kill_other : abort_job, run->hub);
-    if (is_killed)
+    if (is_killed) {
         check_lost(&u, status);
-    else
+        check_named(&u);
+    } else {
         CHECK(status == (u.rank ? HALAY_ERR_PEER : HALAY_ERR_CANCELED), "%s", halay_error_text());
+    }
     user_close(&u);
 }
 
 static void ends(int is_killed)
 {
-    run(&layouts[seed_of_run() % 2], "", body_ends, &is_killed);
+    static const int numbers[] = { 0, 3, 1 };
+
+    run(&layouts[numbers[seed_of_run() % 3]], "", body_ends, &is_killed);
 }
 
 static void given_up(void)

@@ -963,6 +963,7 @@ void halay_direct_drop(struct halay_bucket *b)
 
     if (d->bucket != b)
         return;
+    halay_hosts_fail(b->set->ctx);
     if (d->coll)
         halay_coll_end(d->coll);
     d->coll = NULL;

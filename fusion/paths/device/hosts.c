@@ -19,7 +19,8 @@
  * groups need no numbers but their own. The groups are made at the first bucket. Members of several groups make them
  * in the same order: a process set that is being made goes first, and while this bucket is under way no set changes.
  *
- * An error of these groups closes the group of all ranks, with the rank that it names.
+ * An error of these groups closes the group of all ranks, with the rank that it names; and when that one has been
+ * closed, these are, with its rank, before their collectives are ended: the other ranks would blame this one.
  */
 #include "fusion/paths/device/hosts.h"
 #include "base/clock.h"
@@ -201,7 +202,11 @@ enum halay_status halay_hosts_report(struct halay_context *ctx, struct halay_gro
     if (status == HALAY_OK || status == HALAY_IN_PROGRESS)
         return status;
     halay_group_failure(group, &rank);
-    halay_group_fail(ctx->all.group, status, halay_group_world_rank(group, rank));
+    rank = halay_group_world_rank(group, rank);
+    if (status == HALAY_ERR_PEER)
+        halay_group_lost(ctx->all.group, rank); /* that rank may have named another one there */
+    else
+        halay_group_fail(ctx->all.group, status, rank);
     return status;
 }
 
@@ -282,6 +287,18 @@ enum halay_status halay_hosts_progress(struct halay_context *ctx)
     if (h->ended < h->chunks)
         return HALAY_IN_PROGRESS;
     return h->chunks ? follow_returned(ctx) : HALAY_OK;
+}
+
+void halay_hosts_fail(struct halay_context *ctx)
+{
+    struct halay_hosts *h = &direct_of(ctx)->hosts;
+    struct halay_group *const groups[] = { h->near, h->rail };
+    int rank;
+    enum halay_status status = halay_group_failure(ctx->all.group, &rank);
+
+    for (int i = 0; i < 2 && status != HALAY_OK; i++)
+        if (groups[i])
+            halay_group_fail(groups[i], status, halay_group_rank_of(groups[i], rank));
 }
 
 void halay_hosts_drop(struct halay_context *ctx)
