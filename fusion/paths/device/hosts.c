@@ -180,6 +180,7 @@ enum halay_status halay_hosts_start(struct halay_context *ctx, void *share, size
     int number = d->device->number;
 
     cut_chunks(h, share, count, dtype);
+    halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     enum halay_status status = ops->event_record(host, number, d->stream, &h->summed);
     if (status == HALAY_OK)
         status = ops->event_wait(host, number, d->device->in, h->summed.event);
