@@ -897,7 +897,7 @@ static enum halay_status start_step(struct halay_bucket *b)
 enum halay_status halay_direct_progress(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
-    enum halay_status status = HALAY_OK;
+    enum halay_status status = halay_group_failure(b->set->group, NULL); /* what runs may be another group's */
 
     while (status == HALAY_OK && d->step != HALAY_DIRECT_END) {
         if (d->step == HALAY_DIRECT_STAGE)
