@@ -311,7 +311,7 @@ void halay_hosts_drop(struct halay_context *ctx)
             halay_coll_end(h->colls[i]);
         h->colls[i] = NULL;
     }
-    if (h->ended < h->chunks && h->ended) /* chunks are on their way back */
+    if (h->ended && !h->has_returned) /* chunks are on their way back */
         (void)follow_returned(ctx);
     h->chunks = h->started = h->ended = 0;
     halay_group_making_end(h->making);
@@ -320,6 +320,16 @@ void halay_hosts_drop(struct halay_context *ctx)
 
 /* ---- the end ---- */
 
+static void await_copies(struct halay_context *ctx, const struct halay_device_point *point, int64_t deadline_us)
+{
+    struct halay_direct *d = direct_of(ctx);
+    struct halay_transit *t = &d->hosts.transit;
+
+    if (t->state == HALAY_TRANSIT_MOVES &&
+        halay_devices_await(halay_devices_of(ctx), d->device->number, point, deadline_us) == HALAY_IN_PROGRESS)
+        t->is_lost = 1;
+}
+
 void halay_hosts_close(struct halay_context *ctx)
 {
     struct halay_direct *d = direct_of(ctx);
@@ -327,12 +337,12 @@ void halay_hosts_close(struct halay_context *ctx)
     int64_t deadline_us = halay_deadline_us(HALAY_TRANSIT_CLOSE_MS);
 
     halay_hosts_drop(ctx);
-    if (h->transit.state == HALAY_TRANSIT_MOVES &&
-        halay_devices_await(halay_devices_of(ctx), d->device->number, &h->arrived, deadline_us) == HALAY_IN_PROGRESS)
-        h->transit.is_lost = 1;
+    await_copies(ctx, &h->arrived, deadline_us);
+    if (h->has_returned)
+        await_copies(ctx, &h->returned, deadline_us);
+    d->is_lent |= h->transit.is_lost; /* a copy may still use the segment */
     if (h->transit.block) {
         h->transit.moved = h->has_returned ? h->returned : h->arrived;
-        d->is_lent |= h->transit.is_lost; /* a copy may still use the segment */
         halay_transit_block_put(&h->transit, ctx->all.group, deadline_us);
     }
     halay_group_close(h->rail);
