@@ -324,8 +324,7 @@ static void body_sets(struct rank_run *run)
 {
     static const int ranks[] = { 0, 2, 3 };
     struct user user = { .ctx = run->ctx }, *u = &user;
-    struct halay_process_set *set = NULL;
-    struct halay_request *request;
+    struct halay_request *request, *made = NULL;
 
     user_open(u);
     struct area a = area_get(u, DEVICE, N * 4);
@@ -334,10 +333,12 @@ static void body_sets(struct rank_run *run)
     info.memory = HALAY_MEMORY_DEVICES;
     info.after_stream = u->stream;
     if (u->rank != 1)
-        REQUIRE(halay_process_set_create(u->ctx, ranks, 3, &set) == HALAY_OK);
+        REQUIRE(halay_process_set_create_async(u->ctx, ranks, 3, WAIT_MS, &made) == HALAY_OK);
     request = submit(u, &info);
     CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    CHECK(!made || halay_wait(made, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
     halay_request_free(request);
+    halay_request_free(made);
     compare_sum(u, &a);
     area_put(u, &a);
     user_close(u);
