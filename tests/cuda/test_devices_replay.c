@@ -3,8 +3,9 @@
  * Steps that repeat, with data of the host's, on devices, and on devices of all ranks (fusion/paths/device/direct.h): a
  * steady step sends nothing, unless the machine is so busy that a rank leaves the plan, and in steps that leave a plan
  * the sums are the same. Ranks are threads over the fake
- * transport, 2 to 4 of them by EMU_SEED.
+ * transport, 2 to 4 of them by EMU_SEED; with TEST_HOSTS=2 two on each host, and direct.
  */
+#include "fusion/paths/device/device_state.h"
 #include "fusion/protocol/messenger.h"
 #include "tests/cuda/cases.h"
 #include "tests/fusion/random.h"
@@ -130,6 +131,8 @@ static void body(struct user *u)
         quiet = messages(u) == before ? quiet + 1 : 0;
         most = quiet > most ? quiet : most;
     }
+    if (getenv("TEST_HOSTS"))
+        CHECK(halay_device_carrier_of(u->ctx)->direct.state == HALAY_DIRECT_OPEN);
     CHECK(most >= QUIET, "rank %d sent nothing in %d steps at most", u->rank, most);
     for (int i = 0; i < TENSORS; i++)
         area_put(u, &l.tensors[i]);
@@ -145,6 +148,6 @@ static void configure(struct halay_config *config, void *arg)
 
 int main(void)
 {
-    users_run(2 + (int)(seed_of_run() % 3), body, configure, NULL);
+    users_run(getenv("TEST_HOSTS") ? 4 : 2 + (int)(seed_of_run() % 3), body, configure, NULL);
     return test_end();
 }
