@@ -122,14 +122,14 @@ for kernel in add_toILi4 row_to_allILi4 elu_ofILi4 take_rowsILi4 reduce_segments
     check "$kernel stores four numbers at a time" grep -q 'st\.global.*\.v4\.' "$scratch/body"
 done
 
-# loads FILE KERNEL: the global loads of the kernels with this name, each with the number of loops that it is in: of
-# labels in front of it that are branched to from behind it.
+# loads FILE KERNEL: the global and generic loads of the kernels with this name, each with the number of loops that it
+# is in: of labels in front of it that are branched to from behind it.
 loads() {
     awk -v kernel="$2" '
         /^\.text\./ { inside = $0 ~ kernel; base = NR }
         !inside { next }
         /^\.L[^:]*:/ { label = $1; sub(/:.*/, "", label); at[label] = NR }
-        / LDG[. ]/ { match($0, /LDG[.A-Z0-9]*/); load[NR] = substr($0, RSTART, RLENGTH) }
+        / LDG?[. ]/ { match($0, /LDG?[.A-Z0-9]*/); load[NR] = substr($0, RSTART, RLENGTH) }
         / BRA[. ]/ && match($0, /\.L[^)]*/) {
             label = substr($0, RSTART, RLENGTH)
             if (label in at)
@@ -150,19 +150,25 @@ check_code() {
         loads "$sass" "$kernel" >"$scratch/loads"
         check "$kernel, sm_$arch: 128 bits are loaded at a time" grep -q '^LDG\.E\.128' "$scratch/loads"
         check "$kernel, sm_$arch: no single number is loaded in a loop" \
-            eval '! grep -qE "^LDG\.E(\.CONSTANT)? [1-9]" "$scratch/loads"'
+            eval '! grep -qE "^LDG?\.E(\.U16)?(\.CONSTANT)? [1-9]" "$scratch/loads"'
         code_of "$sass" "$kernel" >"$scratch/body"
         check "$kernel, sm_$arch: 128 bits are stored at a time" grep -q 'STG\.E\.128' "$scratch/body"
     done
     [ "$arch" -ge 80 ] || return 0 # which have bf16
+    code_of "$sass" 6narrow >"$scratch/body"
+    check "sm_$arch: arrays of bf16 are known to be in global memory" \
+        eval '! grep -qE " (LD|ST)\.E(\.(U16|64|128))? " "$scratch/body" && grep -q " STG\.E\.64" "$scratch/body"'
     for kernel in row_to_allILi4ELb1E6narrow elu_ofILi4E6narrow drop_sumI6narrow split_forwardILi4E6narrow; do
         code_of "$sass" "$kernel" >"$scratch/body"
-        check "$kernel, sm_$arch: four numbers of bf16 are loaded at a time" grep -qE ' LDG?\.E\.64' "$scratch/body"
+        check "$kernel, sm_$arch: four numbers of bf16 are loaded at a time" grep -q ' LDG\.E\.64' "$scratch/body"
     done
     for kernel in alone_forwardILi1ELi2 alone_forwardILi2ELi2 alone_backwardILi1ELi2 alone_backwardILi2ELi2; do
         loads "$sass" "$kernel" >"$scratch/loads"
         check "$kernel, sm_$arch: no single number is loaded in a loop" \
-            eval '! grep -qE "^LDG\.E(\.CONSTANT)? [1-9]" "$scratch/loads" && [ -s "$scratch/loads" ]'
+            eval '! grep -qE "^LDG?\.E\.U16(\.CONSTANT)? [1-9]" "$scratch/loads" && [ -s "$scratch/loads" ]'
+        loads "$sass" "${kernel}EfE" >"$scratch/loads"
+        check "$kernel, sm_$arch: nor a single one of f32" \
+            eval '! grep -qE "^LDG?\.E(\.CONSTANT)? [1-9]" "$scratch/loads" && [ -s "$scratch/loads" ]'
         code_of "$sass" "$kernel" >"$scratch/body"
         check "$kernel, sm_$arch: products are on the tensor cores" grep -q 'HMMA\.16816\.F32\.BF16' "$scratch/body"
         check "$kernel, sm_$arch: shared memory is read by 128 bits" grep -q 'LDS\.128' "$scratch/body"

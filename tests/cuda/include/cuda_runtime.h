@@ -218,6 +218,10 @@ template <class T> void __stwb(T *p, T v)
 {
     *p = v;
 }
+inline void *__cvta_global_to_generic(size_t address)
+{
+    return reinterpret_cast<void *>(address);
+}
 inline void __nanosleep(unsigned)
 {
 }

@@ -83,12 +83,19 @@ template <> struct narrow_word<4> {
     }
 };
 
+/* Returns where a narrow array is. The compiler does not know the memory of an address that is computed from a number:
+ * as one of global memory it is accessed by LDG and STG, which do not wait for shared memory. */
+static __device__ __forceinline__ void *narrow_place(const float *x)
+{
+    return __cvta_global_to_generic(reinterpret_cast<size_t>(tft_narrow_place(x)));
+}
+
 template <int V, class T = float> static __device__ __forceinline__ pack<V> load(const float *x)
 {
     using word = narrow_word<V>;
 
     if constexpr (std::is_same_v<T, narrow>)
-        return word::open(*static_cast<const typename word::type *>(tft_narrow_place(x)));
+        return word::open(*static_cast<const typename word::type *>(narrow_place(x)));
     else
         return *reinterpret_cast<const pack<V> *>(x);
 }
@@ -98,7 +105,7 @@ template <int V, class T = float> static __device__ __forceinline__ void store(c
     using word = narrow_word<V>;
 
     if constexpr (std::is_same_v<T, narrow>)
-        *static_cast<typename word::type *>(tft_narrow_place(x)) = word::close(p);
+        *static_cast<typename word::type *>(narrow_place(x)) = word::close(p);
     else
         *reinterpret_cast<pack<V> *>(x) = p;
 }
@@ -129,7 +136,7 @@ template <class T> struct view {
     word *at;
 
     __device__ __forceinline__ explicit view(const float *x)
-        : at(static_cast<word *>(std::is_same_v<T, narrow> ? tft_narrow_place(x) : const_cast<float *>(x)))
+        : at(static_cast<word *>(std::is_same_v<T, narrow> ? narrow_place(x) : const_cast<float *>(x)))
     {
     }
     __device__ __forceinline__ float get(size_t i) const
