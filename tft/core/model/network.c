@@ -278,15 +278,16 @@ static int is_recomputed(const struct tft_model *model, size_t V)
 {
     enum { ARRAYS = 5, THREAD_MAX = 64 << 20, DEVICE_PART = 8 };
     const struct tft_model_config *config = &model->config;
-    size_t most = THREAD_MAX, steps = config->E, room, all;
+    size_t most = THREAD_MAX, steps = config->E, bytes = sizeof(real), room, all;
 
     model->kernels->use(config->device.number);
     model->kernels->room(&room, &all);
     if (all) {
         most = room / DEVICE_PART;
         steps = model->T;
+        bytes = config->dtype == TFT_BF16 ? TFT_NARROW_BYTES : sizeof(real);
     }
-    return V * ARRAYS * config->granule * steps > most / sizeof(real) / config->H;
+    return V * ARRAYS * config->granule * steps > most / bytes / config->H;
 }
 
 /* Adds nothing where the model has no such variable. */
