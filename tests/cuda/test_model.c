@@ -76,6 +76,29 @@ static int is_rounded(enum tft_dtype dtype)
     return dtype == TFT_BF16 || !rounds || strcmp(rounds, "0") != 0;
 }
 
+/* Each tensor's gradient is about f32's, save where that is small beside the largest one. */
+static void check_tensors(const struct tft_model_config *config, const real *near, const real *there)
+{
+    struct tft_model *model;
+    double largest = 0;
+
+    REQUIRE(tft_model_create(NULL, config, &model) == HALAY_OK);
+    const struct tft_param_table *table = tft_model_params(model);
+    for (size_t i = 0; i < table->reals; i++)
+        largest = fmax(largest, fabs((double)near[i]));
+    for (size_t i = 0; i < table->count; i++) {
+        const struct tft_param *param = &table->params[i];
+        const real *want = near + param->offset, *got = there + param->offset;
+        double most = 0;
+
+        for (size_t k = 0; k < param->count; k++)
+            most = fmax(most, fabs((double)want[k]));
+        double off = difference(want, got, param->count);
+        CHECK(most < 1e-3 * largest || off < 0.5, "gradient of %s: %g", param->name, off);
+    }
+    tft_model_destroy(model);
+}
+
 /* Numbers off f32's by what this number of bits of a factor or an activation allows, and the launches that are
  * counted. */
 static void check_rounded(struct tft_model_config config, enum tft_dtype dtype, double least, double most)
@@ -92,6 +115,7 @@ static void check_rounded(struct tft_model_config config, enum tft_dtype dtype, 
     check_counts(&config, B, launched() - before);
     double off = difference(near.gradients, there.gradients, n);
     CHECK(off < most, "type %d, gradients: %g", (int)dtype, off);
+    check_tensors(&config, near.gradients, there.gradients);
     if (emu_calls)
         CHECK((off > least) == is_rounded(dtype), "type %d, gradients: %g", (int)dtype, off);
     CHECK(fabs(near.loss - there.loss) < 0.1 * most * near.loss, "type %d, loss %.9g, f32 %.9g", (int)dtype, there.loss,
@@ -147,6 +171,13 @@ static void little_room(size_t *free_bytes, size_t *all)
     *all = 1 << 20;
 }
 
+static size_t some_bytes;
+
+static void some_room(size_t *free_bytes, size_t *all)
+{
+    *free_bytes = *all = some_bytes;
+}
+
 static void check_recompute(const struct tft_model_config *config, const struct kernels *kernels, int want)
 {
     struct tft_model_config there = *config;
@@ -185,6 +216,13 @@ static void check_selections(void)
     check_recompute(&config, tft_kernels_cuda(), 0);
     check_recompute(&config, tft_kernels_counted(), 0);
     check_recompute(&config, &full, 1);
+    /* Room for three quarters of five f32 arrays of each variable, in an eighth of it. */
+    some_bytes =
+        3 * sizeof(real) / 4 * 8 * 5 * config.granule * (config.E + config.D) * config.H * (config.variable_count - 1);
+    full.room = some_room;
+    check_recompute(&config, &full, 1);
+    config.dtype = TFT_BF16;
+    check_recompute(&config, &full, 0);
 }
 
 /* ---- passes that are repeated as one ---- */
@@ -320,6 +358,47 @@ static void check_uncaptured(void)
     passes_close(&one);
 }
 
+/* Forecasts of other parameters, which are this version. */
+static void forecast_others(struct passes *p, uint64_t version, real *forecast)
+{
+    const struct tft_pass pass = { .params = p->params, .loss_scale = 1, .version = version };
+    struct queue *queue = tft_workspace_queue(p->workspace);
+    const real *got;
+    double loss;
+
+    fill_params(tft_model_params(p->model), 4, p->out);
+    kernel_to_device(queue, p->out, p->n * sizeof *p->out, p->params);
+    load(p->workspace, 3);
+    tft_model_predict(p->workspace, &pass, &got, &loss);
+    memcpy(forecast, got, 3 * p->model->config.D * p->model->output.out * sizeof *got);
+}
+
+/* Another version's parameters are rounded again. */
+static void check_versions(void)
+{
+    struct tft_model_config config;
+    struct passes one, other;
+    size_t n, outputs;
+    double loss;
+
+    device_config(TFT_PUBLISHED, 1, 0, 0.25, TFT_LOSS_QUANTILES, &config);
+    config.dtype = TFT_BF16;
+    device_sizes(&config, 3, &n, &outputs);
+    real *got = host_reals(outputs), *want = host_reals(outputs);
+    passes_open(&config, 0, &one);
+    passes_open(&config, 0, &other);
+    const struct tft_pass pass = { .params = one.params, .seed = 11, .step = 1, .loss_scale = 0.5, .version = 1 };
+    load(one.workspace, 3);
+    tft_model_gradient(one.workspace, &pass, one.gradients, &loss);
+    forecast_others(&one, 2, got);
+    forecast_others(&other, 1, want);
+    CHECK(!memcmp(got, want, outputs * sizeof *got), "forecasts are %g off", difference(want, got, outputs));
+    free(got);
+    free(want);
+    passes_close(&one);
+    passes_close(&other);
+}
+
 /* Passes of a key: a fill each. */
 static void fill_passes(struct queue *queue, size_t B, int passes, real *x)
 {
@@ -394,6 +473,7 @@ int main(int argc, char **argv)
     check_selections();
     check_repeated(TFT_LOSS_QUANTILES, TFT_F32, 6, 1);
     check_repeated(TFT_LOSS_STUDENT_T, TFT_BF16, 4, 0);
+    check_versions();
     check_graphs();
     check_uncaptured();
     check_processor();
