@@ -319,11 +319,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         return CUBLAS_STATUS_NOT_SUPPORTED;
     if (call.refused)
         return draw()() % 2 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
-    for (int i = 0; i < 4; i++) // halay's own rule: the fastest kernels load 16 bytes at once
-        if ((uint64_t)l[i]->ld * item_of(*l[i]) % setting().alignment == 0 &&
-            preference->alignment[i] < setting().alignment)
-            found("cublas", "matrix %c of a product is aligned to %u bytes, not to %u", "ABCD"[i],
-                  preference -> alignment[i], setting().alignment);
+    for (int i = 0; i < 4; i++) { // halay's own rule: the fastest kernels load 16 bytes at once
+        const uint32_t alignment = preference->alignment[i], least = setting().alignment;
+
+        if ((uint64_t)l[i]->ld * item_of(*l[i]) % least == 0 && alignment < least)
+            found("cublas", "matrix %c of a product is aligned to %u bytes, not to %u", "ABCD"[i], alignment, least);
+    }
     const uint64_t wanted = 4096; /* or what there may be */
     chosen what = { shapes_of(*desc, l), std::min(preference->workspace, wanted), {}, bias_alignment(*desc) };
     memcpy(what.alignment, preference->alignment, sizeof what.alignment);
