@@ -25,8 +25,8 @@
  * Numbers are `real` (tft/core/kernels/real.h); double only where documented. On a queue with `narrow`, activations and
  * their gradients are in bf16 (tft/core/kernels/narrow.h), and each is rounded when it is stored. Those of a call are
  * all narrow, or none is; `copy`, `swap`, products, the row of `rows_add` and `rows_fill`, and gate_norm_backward's d_v
- * and d_g are as they are. Never narrow are parameters and their gradients, inputs, a selection's weights, norms'
- * inverse, an LSTM's c, attention's a, and what the loss reads and writes.
+ * and d_g are as they are; the table of `rows_take` is real. Never narrow are parameters and their gradients, inputs, a
+ * selection's weights, norms' inverse, an LSTM's c, attention's a, and what the loss reads and writes.
  */
 #ifndef HALAY_TFT_KERNELS_H
 #define HALAY_TFT_KERNELS_H

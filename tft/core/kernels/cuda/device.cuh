@@ -17,7 +17,7 @@
 #include <cuda_bf16.h>
 #include <type_traits>
 
-constexpr size_t EXACT_ROWS = 2; /* products of no more rows, or terms, do not round to bf16 */
+constexpr size_t EXACT_ROWS = 2; /* products of f32 factors of no more rows, or terms, do not round to bf16 */
 constexpr int WARP = 32, EACH_THREADS = 256, SUM_THREADS = 256, ROW_WARPS = 4;
 
 /* The elements of arrays: float, or narrow, which is bf16 in memory (tft/core/kernels/narrow.h). Addresses are those of
