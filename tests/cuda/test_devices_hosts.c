@@ -317,6 +317,47 @@ static void killed(void)
     ends(1);
 }
 
+/* ---- one rank has no segment ---- */
+
+static void set_segments(struct rank_run *run, struct halay_config *config)
+{
+    config->device_segment = run->rank == 3 ? 0 : SEGMENT;
+    config->log_level = run->rank ? config->log_level : HALAY_LOG_INFO;
+}
+
+static void body_refused(struct rank_run *run)
+{
+    struct user user = { .ctx = run->ctx }, *u = &user;
+
+    user_open(u);
+    const struct halay_direct *d = &halay_device_carrier_of(u->ctx)->direct;
+    struct area a = area_get(u, DEVICE, N * 4);
+    for (int i = 0; i < 2; i++) {
+        struct halay_tensor_info info = describe("x", a.data, 1);
+        area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+        info.memory = HALAY_MEMORY_DEVICES;
+        info.after_stream = u->stream;
+        struct halay_request *request = submit(u, &info);
+        CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(request);
+        compare_sum(u, &a);
+    }
+    CHECK(d->state == HALAY_DIRECT_REFUSED && !d->hosts.transit.block);
+    area_put(u, &a);
+    user_close(u);
+}
+
+/* The ranks of its host cannot access what it does not have: it is the one that is named. */
+static void refused_by_one(void)
+{
+    struct rank_run runs[4],
+        run = { .body = body_refused, .expected = "use host memory", .configure_rank = set_segments };
+
+    layout = &layouts[0];
+    ranks_run(layout->ranks, 0, &run, set_nodes, runs);
+    CHECK(strstr(runs[0].expected_line, "rank 3 has no segment"), "%s", runs[0].expected_line);
+}
+
 /* ---- process sets ---- */
 
 /* A set is made while the first bucket makes the groups of hosts. */
@@ -380,6 +421,7 @@ int main(int argc, char **argv)
     apart("counted", counted);
     apart("given up", given_up);
     apart("killed", killed);
+    apart("refused", refused_by_one);
     apart("sets", sets);
     return test_end();
 }

@@ -232,7 +232,8 @@ static enum halay_status start_agreeing(struct halay_bucket *b)
     return halay_group_allgather_start(halay_hosts_near(ctx), &d->reaches_all, d->all_reach, 1, HALAY_U8, &d->coll);
 }
 
-/* Finds the lowest rank of all hosts that refuses, and the room of all of them. */
+/* Finds the room of all hosts, and the rank that refuses: the lowest without a segment, or else the lowest, plus the
+ * number of ranks. */
 static enum halay_status start_agreeing_hosts(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
@@ -240,9 +241,11 @@ static enum halay_status start_agreeing_hosts(struct halay_bucket *b)
 
     d->agreed[0] = INT64_MAX;
     d->agreed[1] = (int64_t)d->room;
-    for (int r = d->hosts.locals - 1; r >= 0; r--)
-        if (!d->all_reach[r])
-            d->agreed[0] = 2 * (int64_t)halay_group_world_rank(halay_hosts_near(ctx), r) + !d->shares[r].is_there;
+    for (int r = 0; r < d->hosts.locals; r++) {
+        int64_t rank = halay_group_world_rank(halay_hosts_near(ctx), r) + (d->shares[r].is_there ? ctx->size : 0);
+        if (!d->all_reach[r] && rank < d->agreed[0])
+            d->agreed[0] = rank;
+    }
     d->step = HALAY_DIRECT_CONCLUDE;
     if (d->hosts.count == 1)
         return HALAY_OK;
@@ -280,9 +283,10 @@ static void conclude_agreement(struct halay_context *ctx)
         return;
     }
     unreach_all(ctx);
+    halay_hosts_unreserve(ctx);
     if (ctx->rank == 0)
-        halay_info(ctx->log, "collectives on device data use host memory: rank %d %s", (int)(d->agreed[0] / 2),
-                   d->agreed[0] % 2 ? "has no segment" : "cannot access the segments of all ranks of its host");
+        halay_info(ctx->log, "collectives on device data use host memory: rank %d %s", (int)(d->agreed[0] % ctx->size),
+                   d->agreed[0] < ctx->size ? "has no segment" : "cannot access the segments of all ranks of its host");
 }
 
 /* ---- through the host ---- */

@@ -138,6 +138,14 @@ enum halay_status halay_hosts_reserve(struct halay_context *ctx, size_t bytes)
     return status;
 }
 
+void halay_hosts_unreserve(struct halay_context *ctx)
+{
+    struct halay_hosts *h = &direct_of(ctx)->hosts;
+
+    if (h->transit.block)
+        halay_transit_block_put(&h->transit, ctx->all.group, 0);
+}
+
 /* ---- a share ---- */
 
 static size_t chunk_count(const struct halay_hosts *h, size_t k)

@@ -15,6 +15,8 @@ int halay_hosts_init(struct halay_context *ctx);
 enum halay_status halay_hosts_make(struct halay_context *ctx);
 /* Takes pinned memory for a rank's share of this number of bytes of each segment. Errors of the device. */
 enum halay_status halay_hosts_reserve(struct halay_context *ctx, size_t bytes);
+/* Gives it back: no share has been started. */
+void halay_hosts_unreserve(struct halay_context *ctx);
 
 /* Starts to sum a share over all hosts, in place: elements of this type on the direct device, once its stream has come
  * to this point. */
