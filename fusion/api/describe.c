@@ -80,12 +80,10 @@ static size_t room_at_out(const struct halay_process_set *set, const struct hala
 {
     size_t first = 0;
 
-    if (info->members)
+    if (info->members || !info->out)
         return 0;
     if (halay_collective_is_ragged((int)info->collective))
         return info->out_bytes;
-    if (info->collective == HALAY_REDUCE && !info->out)
-        return 0;
     if (info->collective != HALAY_REDUCE_SCATTER || !bytes)
         return bytes;
     return scattered_rows(set, info, &first) * (bytes / info->shape[0]);

@@ -419,6 +419,36 @@ static void run_points(struct user *u, uint64_t seed)
     }
 }
 
+/* Only the root gives rows; the others name a device and a room for the result, which is the root's. */
+static void run_gather(struct user *u, enum halay_memory_kind memory)
+{
+    struct area in = area_get(u, DEVICE, COLUMNS * 4), out = area_get(u, DEVICE, COLUMNS * 4);
+    size_t rows = u->rank == 0;
+    struct halay_request *request;
+    double want[COLUMNS];
+
+    area_fill(u, &in, HALAY_F32, COLUMNS, value_of, u->rank);
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "rows of the root",
+                                      .collective = HALAY_GATHER,
+                                      .dtype = HALAY_F32,
+                                      .dimensions = 2,
+                                      .shape = { rows, COLUMNS },
+                                      .in = in.data,
+                                      .out = out.data,
+                                      .out_bytes = out.bytes,
+                                      .memory = memory };
+    user_follow(u, STREAM, &info);
+    REQUIRE(halay_submit_named(u->ctx, &info, NULL, NULL, &request) == HALAY_OK);
+    CHECK(halay_wait(request, 30000) == HALAY_OK, "%s", halay_request_text(request));
+    halay_request_free(request);
+    for (size_t i = 0; i < COLUMNS; i++)
+        want[i] = value_of(0, i);
+    area_compare(u, &out, HALAY_F32, want, rows * COLUMNS, 0, "rows of the root");
+    area_put(u, &in);
+    area_put(u, &out);
+}
+
 static uint64_t seed_of_run(void)
 {
     const char *seed = getenv("EMU_SEED");
@@ -433,6 +463,8 @@ static void body(struct user *u)
     run_acts(u, seed * 1000 + (uint64_t)u->size);
     run_group(u, seed);
     run_set(u);
+    run_gather(u, HALAY_MEMORY_DEVICE);
+    run_gather(u, HALAY_MEMORY_DEVICES);
     if (u->size > 1)
         run_points(u, seed);
     train(u, 0);
