@@ -62,6 +62,8 @@ struct halay_carrier_ops {
     /* Returns HALAY_OK once the results are on their way, or bucket->coll runs instead. */
     enum halay_status (*progress_bucket)(struct halay_bucket *bucket);
     void (*drop_bucket)(struct halay_bucket *bucket);
+    /* Checks the peers in groups of the carrier's own. */
+    void (*check)(struct halay_context *ctx);
     /* Returns nonzero if the devices may take such tensors, which all ranks have announced on devices: one bucket at a
      * time. The same on all ranks, and always. */
     int (*may_take)(const struct halay_process_set *set, const struct halay_signature *signature);

@@ -21,6 +21,7 @@
 #include "fusion/observe/recorder.h"
 #include "fusion/protocol/set_change.h"
 #include "fusion/replay/plan.h"
+#include "fusion/requests/carrier.h"
 #include "fusion/requests/names.h"
 #include "fusion/run/deliver.h"
 #include "fusion/run/execution.h"
@@ -49,6 +50,7 @@ void halay_process_sets_check(struct halay_context *ctx)
     for (struct halay_process_set *set = &ctx->all; set; set = set->next)
         if (set->group)
             halay_group_check(set->group);
+    ctx->carrier->ops->check(ctx);
 }
 
 enum halay_status halay_process_sets_status(const struct halay_context *ctx)

@@ -200,6 +200,7 @@ static const struct halay_carrier_ops ops = { .unreachable = "data on a device c
                                               .start = halay_direct_start,
                                               .progress_bucket = halay_direct_progress,
                                               .drop_bucket = halay_direct_drop,
+                                              .check = halay_hosts_check,
                                               .may_take = halay_direct_may_take,
                                               .excludes = halay_direct_is_busy,
                                               .land = carrier_land,

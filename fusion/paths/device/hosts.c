@@ -298,6 +298,16 @@ enum halay_status halay_hosts_progress(struct halay_context *ctx)
     return h->chunks ? follow_returned(ctx) : HALAY_OK;
 }
 
+void halay_hosts_check(struct halay_context *ctx)
+{
+    struct halay_hosts *h = &direct_of(ctx)->hosts;
+
+    if (h->near)
+        halay_group_check(h->near);
+    if (h->rail)
+        halay_group_check(h->rail);
+}
+
 void halay_hosts_fail(struct halay_context *ctx)
 {
     struct halay_hosts *h = &direct_of(ctx)->hosts;

@@ -32,6 +32,8 @@ static inline int halay_hosts_is_copying(const struct halay_hosts *h)
 }
 /* Returns how often the hosts' collectives have advanced: a driver compares it before it sleeps. */
 unsigned long halay_hosts_work(const struct halay_context *ctx);
+/* Checks the peers in the groups. */
+void halay_hosts_check(struct halay_context *ctx);
 /* Closes the groups if that of all ranks is closed, for the same reason. */
 void halay_hosts_fail(struct halay_context *ctx);
 /* Ends what is under way: the groups are closed if collectives are. */
