@@ -41,7 +41,8 @@ static const struct layout layouts[] = {
     { 3, 2, { 0, 0, 1 } }, /* all data are copied to the hosts */
 };
 
-static const struct layout *layout; /* set before the ranks start */
+static const struct layout *layout; /* set before the ranks start, as the next */
+static size_t segment = SEGMENT;
 
 static void set_nodes(struct halay_fake_hub *hub)
 {
@@ -51,7 +52,7 @@ static void set_nodes(struct halay_fake_hub *hub)
 static void set_segment(struct halay_config *config, void *arg)
 {
     (void)arg;
-    config->device_segment = SEGMENT;
+    config->device_segment = segment;
 }
 
 static void run(const struct layout *on, const char *expected, void (*body)(struct rank_run *run), void *arg)
@@ -169,34 +170,35 @@ static void sums(void)
 
 /* ---- bytes ---- */
 
-enum { COUNTED = 40000 }; /* elements: three windows, the first two of two chunks */
+/* Elements: three windows, the first two of two chunks; and five chunks, of 512 KiB at most. */
+enum { COUNTED = 40000, MANY = 4 * (128 << 10) + 1000 };
 
-static void sum_counted(struct user *u)
+static void sum_counted(struct user *u, size_t count)
 {
-    struct area a = area_get(u, DEVICE, COUNTED * 4);
+    struct area a = area_get(u, DEVICE, count * 4);
     struct halay_tensor_info info = describe("counted", a.data, 1);
-    double *want = malloc(COUNTED * sizeof *want);
+    double *want = malloc(count * sizeof *want);
 
     REQUIRE(want);
-    area_fill(u, &a, HALAY_F32, COUNTED, value_of, u->rank);
-    info.shape[0] = COUNTED;
+    area_fill(u, &a, HALAY_F32, count, value_of, u->rank);
+    info.shape[0] = count;
     info.memory = HALAY_MEMORY_DEVICES;
     info.after_stream = u->stream;
     struct halay_request *request = submit(u, &info);
     CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
     halay_request_free(request);
-    for (size_t i = 0; i < COUNTED; i++) {
+    for (size_t i = 0; i < count; i++) {
         want[i] = 0;
         for (int r = 0; r < u->size; r++)
             want[i] += value_of(r, i);
     }
     CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK); /* nothing is counted that the comparison copies */
     if (u->rank == 0 && emu_calls && !getenv("EMU_PEERS")) {
-        size_t bytes = emu_calls("bytes_from_devices"), each = layout->hosts * (size_t)COUNTED * 4;
+        size_t bytes = emu_calls("bytes_from_devices"), each = layout->hosts * count * 4;
         CHECK(bytes == each, "%zu bytes came from devices, not %zu", bytes, each);
     }
     CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
-    area_compare(u, &a, HALAY_F32, want, COUNTED, 0, "counted");
+    area_compare(u, &a, HALAY_F32, want, count, 0, "counted");
     area_put(u, &a);
     free(want);
 }
@@ -206,14 +208,21 @@ static void body_counted(struct rank_run *run)
     struct user u = { .ctx = run->ctx };
 
     user_open(&u);
-    sum_counted(&u);
+    sum_counted(&u, *(size_t *)run->arg);
     user_close(&u);
 }
 
 /* Each host's data leave it once: a rank copies its share. */
 static void counted(void)
 {
-    run(&layouts[0], NULL, body_counted, NULL);
+    run(&layouts[0], NULL, body_counted, &(size_t){ COUNTED });
+}
+
+/* More chunks than the hosts sum at a time: one window of one rank's share. */
+static void chunks(void)
+{
+    segment = 2 * MANY * 4;
+    run(&layouts[2], NULL, body_counted, &(size_t){ MANY });
 }
 
 /* ---- a rank fails ---- */
@@ -419,6 +428,8 @@ int main(int argc, char **argv)
         return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
     apart("sums", sums);
     apart("counted", counted);
+    if (!getenv("EMU_ORDER") || atoi(getenv("EMU_ORDER")) == 1) /* it takes a second */
+        apart("chunks", chunks);
     apart("given up", given_up);
     apart("killed", killed);
     apart("refused", refused_by_one);
