@@ -33,7 +33,7 @@ EMU_DEVICES=5 orders 4 "$tests/test_devices_direct" # each rank has a device of 
 EMU_DEVICES=3 EMU_PEERS=0 orders 2 "$tests/test_devices_direct"
 EMU_DEVICES=2 orders 2 "$tests/test_devices_hosts"
 EMU_DEVICES=2 orders 3 "$tests/test_devices_replay"
-TEST_HOSTS=2 EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_replay"
+TEST_HOSTS=2 EMU_DEVICES=2 "$tests/test_devices_replay" # in one order: four ranks
 EMU_DEVICES=3 EMU_PEERS=0 orders 1 "$tests/test_devices_replay"
 for EMU_DEVICES in 1 2 3; do
     export EMU_DEVICES
