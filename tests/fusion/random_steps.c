@@ -93,9 +93,11 @@ static void submit_with_one_call(struct random_world *w)
         handles[count] = t->handle;
         places[count++] = i;
     }
-    CHECK(halay_submit_many(handles, count, NULL, NULL, requests) == HALAY_OK);
-    for (size_t i = 0; i < count; i++)
-        w->tensors[places[i]].request = requests[i];
+    int is_taken = CHECK(halay_submit_many(handles, count, NULL, NULL, requests) == HALAY_OK);
+    for (size_t i = 0; i < count; i++) {
+        w->tensors[places[i]].request = is_taken ? requests[i] : NULL;
+        w->tensors[places[i]].is_in_flight = is_taken;
+    }
 }
 
 static void *submit_odd(void *arg)
