@@ -35,6 +35,11 @@ EMU_DEVICES=2 orders 2 "$tests/test_devices_hosts"
 EMU_DEVICES=2 orders 3 "$tests/test_devices_replay"
 TEST_HOSTS=2 EMU_DEVICES=2 "$tests/test_devices_replay" # in one order: four ranks
 EMU_DEVICES=3 EMU_PEERS=0 orders 1 "$tests/test_devices_replay"
+# The host touches what it compares. Seed 2 begins with a gather in which a rank gives no rows.
+for seed in $([ -n "${TEST_SEEDS-}" ] && echo 2 || echo 1 2 3 4 5 6); do
+    EMU_DEVICES=2 EMU_OFF=host-touch,uninitialised "$top_srcdir/tests/cuda/orders" 1 \
+        "$top_builddir/tests/fusion/test_random_steps" --devices --fake $((2 + seed % 3)) --count 8 --seed "$seed"
+done
 for EMU_DEVICES in 1 2 3; do
     export EMU_DEVICES
     HALAY_DEVICE_SLAB=2K orders 2 "$tests/test_devices_direct" --spawn 3 sums

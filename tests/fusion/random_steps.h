@@ -17,6 +17,9 @@ struct random_steps_tally {
     uint64_t errors;  /* submissions that ended with an error, as intended */
 };
 
+/* Nonzero: every other tensor is on the current device, whose memory the host may touch. Set before the first world. */
+extern int random_devices;
+
 /* Runs schedules number `first`, first + 1, ... of a seed: `count` of them, sometimes with a set of random ranks,
  * during which ranks that are not members continue. The same on all ranks of the context. Each submission has to end
  * once, with the right data or an error that the deviation may cause, in the same way on all ranks, and in time: a rank

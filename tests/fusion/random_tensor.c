@@ -9,6 +9,8 @@
 #include <sched.h>
 #include <string.h>
 
+int random_devices;
+
 int random_world_failed(void)
 {
     return test_failed;
@@ -262,6 +264,8 @@ static void describe(struct random_world *w, struct random_tensor *t, struct hal
     info->in = t->in_place ? NULL : in_of(w, t);
     info->out = out_of(w, t);
     info->out_bytes = BUFFER_BYTES - 64;
+    if ((t - w->tensors) % 2 == 0 || c == HALAY_BARRIER)
+        info->memory = HALAY_MEMORY_ANY;
     info->timeout_ms = t->timeout_ms;
     for (int r = 0; r < w->count; r++)
         t->splits[r] = rows_from(w, t, w->me, r);
@@ -317,6 +321,8 @@ void random_tensor_draw(struct random_world *w, struct random_tensor *t)
     t->elements = sizes[random_below(r, random_below(r, 8) ? 9 : 12)];
     if (t->info.collective == HALAY_BARRIER)
         t->elements = 1;
+    if (random_devices)
+        t->info.memory = random_below(r, 3) ? HALAY_MEMORY_DEVICES : HALAY_MEMORY_DEVICE;
     t->is_group = t->info.collective == HALAY_ALLREDUCE && t->elements > 1 && t->elements < ELEMENTS_MAX / 2 &&
                   !random_below(r, 6);
     if (!t->is_group)
@@ -459,6 +465,15 @@ void random_tensor_finish(struct random_world *w, struct random_tensor *t, unsig
 
 /* ---- memory ---- */
 
+static void *odd_alloc(struct random_world *w)
+{
+    void *made = NULL;
+
+    REQUIRE((random_devices ? halay_alloc_device(w->ctx, HALAY_DEVICE_CURRENT, BUFFER_BYTES, &made)
+                            : halay_alloc(w->ctx, BUFFER_BYTES, &made)) == HALAY_OK);
+    return made;
+}
+
 void random_world_init(struct random_world *w)
 {
     for (size_t i = 0; i < TENSORS; i++)
@@ -467,8 +482,8 @@ void random_world_init(struct random_world *w)
             if (i % 2) {
                 free(in);
                 free(out);
-                REQUIRE(halay_alloc(w->ctx, BUFFER_BYTES, &in) == HALAY_OK);
-                REQUIRE(halay_alloc(w->ctx, BUFFER_BYTES, &out) == HALAY_OK);
+                in = odd_alloc(w);
+                out = odd_alloc(w);
             }
             REQUIRE(in && out);
             w->in[i][bank] = in;

@@ -3,13 +3,13 @@
  * Random steps with replay (random_steps.h): over the fake transport, and by the engine's scripts (test_shm.sh,
  * test_nodes.sh, test_mpi.sh) over the others.
  * usage: test_random_steps [--spawn N [--nodes LAYOUT] | --rank | --fake N] [--count COUNT] [--seed SEED]
- *                          [--first FIRST]
+ *                          [--first FIRST] [--devices]
  *
  * --spawn N: N ranks as children, on the nodes that LAYOUT names by a character each (all on one without it), with the
  * transport that HALAY_TRANSPORT names. --rank: this is one rank, which the environment defines (mpirun, halayrun).
  * --fake N: N ranks as threads over the fake transport. Otherwise fake with 2 to 4 ranks. COUNT schedules in all, in
  * contexts of 50 each, with random settings. The same seed gives the same schedules; FIRST is the number of the first
- * one.
+ * one. --devices: every other tensor is on a device, emulated, by tests/cuda/devices.sh.
  */
 #include "tests/fusion/random.h"
 #include "tests/fusion/random_steps.h"
@@ -188,7 +188,7 @@ static int spawn(const struct options *o)
 static int usage(void)
 {
     fprintf(stderr, "usage: test_random_steps [--spawn N [--nodes LAYOUT] | --rank | --fake N] [--count COUNT] "
-                    "[--seed SEED] [--first FIRST]\n");
+                    "[--seed SEED] [--first FIRST] [--devices]\n");
     return 99;
 }
 
@@ -196,6 +196,10 @@ static int parse(int argc, char **argv, struct options *o)
 {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(argv[i], "--devices")) {
+            random_devices = 1;
+            continue;
+        }
         if (!strcmp(argv[i], "--rank")) {
             o->is_rank = 1;
             continue;
