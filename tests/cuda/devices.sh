@@ -71,6 +71,8 @@ for transport in shm ucx; do
     ln -sf "$top_builddir/.libs/libhalay-$transport.so" "$tests/module/.libs/" # beside the module of the emulation
     HALAY_TRANSPORT=$transport EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices" --spawn 3 mixed
 done
+[ ! -f "$top_builddir/.libs/libhalay-ucx.so" ] ||
+    HALAY_DEVICE_SLAB=144K HALAY_TRANSPORT=ucx EMU_DEVICES=2 "$tests/test_devices_hosts" --spawn 4 sums
 EMU_DEVICES=2 orders 3 "$tests/test_devices" --spawn 3 die
 # Two nodes of two ranks.
 [ ! -f "$top_builddir/.libs/libhalay-ucx.so" ] || EMU_DEVICES=2 "$top_srcdir/tests/cuda/orders" 1 \
