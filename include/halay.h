@@ -363,11 +363,11 @@ enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 
  * can access each other's memory, HALAY_DEVICE_SLAB bytes at a time: broadcasts; all-gathers if all ranks have the same
  * number of rows; all-reduces and reduce-scatters, without adasum, wire types and, but for sums and averages of f32,
  * f16 and bf16 outside of groups, scale factors: in rank order, f16 and bf16 in f32, rounded once. This is for all
- * ranks, not for process sets, and out must have room for the result: if not, it is lost, and the request ends with
- * HALAY_ERR_ARGUMENT. After any error, a lost peer's too, out is undefined. With several hosts, which have equal
- * numbers of ranks, the devices of each sum and average f32, f16 and bf16 (no groups); each host's sum is rounded, and
- * each rank exchanges a share of it. Everything else is as with HALAY_MEMORY_DEVICE. A device pointer in a context that
- * has used no device is a program error and ends in a signal.
+ * ranks, not for process sets, and out must have room for the result: if not, and the devices perform the operation,
+ * the result is lost, and the request ends with HALAY_ERR_ARGUMENT. After any error, a lost peer's too, out is
+ * undefined. With several hosts, which have equal numbers of ranks, the devices of each sum and average f32, f16 and
+ * bf16 (no groups); each host's sum is rounded, and each rank exchanges a share of it. Everything else is as with
+ * HALAY_MEMORY_DEVICE. A device pointer in a context that has used no device is a program error and ends in a signal.
  */
 enum halay_memory_kind { HALAY_MEMORY_ANY = 0, HALAY_MEMORY_DEVICE = 1, HALAY_MEMORY_DEVICES = 2 };
 

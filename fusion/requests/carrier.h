@@ -64,8 +64,8 @@ struct halay_carrier_ops {
     void (*drop_bucket)(struct halay_bucket *bucket);
     /* Checks the peers in groups of the carrier's own. */
     void (*check)(struct halay_context *ctx);
-    /* Returns nonzero if the devices may take such tensors, which all ranks have announced on devices: one bucket at a
-     * time. The same on all ranks, and always. */
+    /* Returns nonzero if devices may take such tensors of all ranks; these buckets run one at a time. Constant, and
+     * the same on all ranks. */
     int (*may_take)(const struct halay_process_set *set, const struct halay_signature *signature);
     /* Returns nonzero if no other bucket of the set may start now. */
     int (*excludes)(const struct halay_process_set *set);

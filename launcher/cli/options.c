@@ -319,7 +319,7 @@ static const struct halay_option table[] = {
     { "--device-exchange", NULL, "SIZE",
       "largest sum that devices make in one kernel that waits for the others'; 0: none",
       SETS("HALAY_DEVICE_EXCHANGE") },
-    { "--device-algorithm", NULL, "NAME", "all-reduces of what is on devices: auto, or nccl, if it is there",
+    { "--device-algorithm", NULL, "NAME", "all-reduces of device data: auto, or nccl where usable",
       SETS("HALAY_DEVICE_ALGORITHM") },
     { .name = "Batch systems, MPI and SageMaker" },
     { "--mpi", NULL, NULL, "start the ranks by mpirun or srun, with the right options for the one there is",

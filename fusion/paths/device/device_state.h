@@ -188,7 +188,7 @@ static inline int halay_direct_can_take(const struct halay_context *ctx, const s
             (s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype)));
 }
 
-/* Returns nonzero if they take it, unless its bucket falls back to the host. Any thread. */
+/* Returns nonzero if devices take it, bar a fall-back of its bucket. Any thread. */
 static inline int halay_direct_takes(const struct halay_context *ctx, const struct halay_signature *s)
 {
     const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;

@@ -15,7 +15,7 @@
  *     reduce-scatter    all ranks          a slice of each rank's block    one-shot: each rank sums its own block
  *     all-gather        all ranks          a slice of the own rows         unpacked from all by all
  *
- * All but a two-shot take their results in the turns of `reduce`, and unpack no more.
+ * Only a two-shot unpacks; all others take their results in the turns of `reduce`.
  *
  *     turn    sums         copies beside them                all ranks wait after each turn but the last
  *     0                    pack 0
@@ -122,7 +122,7 @@ static enum halay_status clear_flags(struct halay_context *ctx)
     d->exchanges = 0;
     d->is_lost = 0; /* of the ranks before a change */
     status = ops->zero(host, d->device->number, flags, FLAGS_BYTES, d->stream);
-    if (status == HALAY_OK && d->hosts.count > 1) /* what is between tensors travels between hosts, too */
+    if (status == HALAY_OK && d->hosts.count > 1) /* gaps between tensors are sent to other hosts, too */
         status = ops->zero(host, d->device->number, d->segment, d->bytes - FLAGS_BYTES, d->stream);
     if (status == HALAY_OK)
         status = ops->event_record(host, d->device->number, d->stream, &d->done);
@@ -403,7 +403,7 @@ static enum halay_status list_scattered(struct halay_bucket *b)
     return status;
 }
 
-/* Replaces the memory for rows by larger one. The old one stays until the end: freeing it could wait for the program's
+/* Enlarges the memory for rows. The old memory is kept until the end: freeing it could wait for the program's
  * streams, which may wait for other ranks. */
 static enum halay_status copy_grow(struct halay_context *ctx, size_t bytes)
 {
@@ -437,7 +437,7 @@ static enum halay_status copy_rows(struct halay_context *ctx, const struct halay
         status = copy_grow(ctx, r->bytes);
     if (status == HALAY_OK)
         status = ops->copy_start(host, d->device->number, d->copy, *in, r->bytes, d->stream);
-    if (status == HALAY_OK) { /* the request does not end before: the job may fail before the first turn */
+    if (status == HALAY_OK) { /* the request waits for this copy: the job may fail before turn 0 */
         status = ops->event_record(host, d->device->number, d->stream, &d->done);
         d->is_lost |= status != HALAY_OK;
     }
@@ -454,7 +454,7 @@ static enum halay_status list_gathered(struct halay_bucket *b)
     void *out;
 
     enum halay_status status = halay_result_place_answered(b->set->ctx, r, &out);
-    size_t count = r->rows[0] * row; /* of each rank: is_ragged */
+    size_t count = status == HALAY_OK ? r->rows[0] * row : 0; /* of each rank: is_ragged */
     for (int k = 1; k <= b->set->size && status == HALAY_OK; k++) {
         int i = (b->set->rank + k) % b->set->size, is_own = i == b->set->rank;
         char *place = out ? (char *)out + (size_t)i * count * element : NULL;
@@ -901,7 +901,7 @@ static enum halay_status start_step(struct halay_bucket *b)
 enum halay_status halay_direct_progress(struct halay_bucket *b)
 {
     struct halay_direct *d = direct_of(b);
-    enum halay_status status = halay_group_failure(b->set->group, NULL); /* what runs may be another group's */
+    enum halay_status status = halay_group_failure(b->set->group, NULL); /* it may wait in another group */
 
     while (status == HALAY_OK && d->step != HALAY_DIRECT_END) {
         if (d->step == HALAY_DIRECT_STAGE)

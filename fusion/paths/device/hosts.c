@@ -12,15 +12,15 @@
  *     rail                           0    1    2    3        DEPTH at most
  *     pinned -> device                    0    1    2    3
  *
- * So of p ranks of a host each copies a p-th of the data and sends what the all-reduce of that takes. The pinned memory
+ * So each of a host's p ranks copies a p-th of the data, and sends what its all-reduce needs. The pinned memory
  * has room for a whole share: a chunk waits for no other one's place.
  *
  * Buckets on devices run one at a time, in the same order on all ranks, also in a plan: so the collectives of these
  * groups need no numbers but their own. The groups are made at the first bucket. Members of several groups make them
  * in the same order: a process set that is being made goes first, and while this bucket is under way no set changes.
  *
- * An error of these groups closes the group of all ranks, with the rank that it names; and when that one has been
- * closed, these are, with its rank, before their collectives are ended: the other ranks would blame this one.
+ * An error of these groups closes the group of all ranks, with the same rank. When that group has failed, these close
+ * with its rank before their collectives end: otherwise others would blame this rank.
  */
 #include "fusion/paths/device/hosts.h"
 #include "base/clock.h"

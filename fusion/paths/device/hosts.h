@@ -34,9 +34,9 @@ static inline int halay_hosts_is_copying(const struct halay_hosts *h)
 unsigned long halay_hosts_work(const struct halay_context *ctx);
 /* Checks the peers in the groups. */
 void halay_hosts_check(struct halay_context *ctx);
-/* Closes the groups if that of all ranks is closed, for the same reason. */
+/* If the group of all ranks has failed, fails these with its status. */
 void halay_hosts_fail(struct halay_context *ctx);
-/* Ends what is under way: the groups are closed if collectives are. */
+/* Ends what is under way; ending a collective closes its group. */
 void halay_hosts_drop(struct halay_context *ctx);
 
 /* Closes the groups and gives the pinned memory back, once its copies have ended. */

@@ -475,7 +475,7 @@ static struct halay_extent span_again(const struct halay_staging *s, size_t i, i
                                   .out_on = d->device_out ? s->transit.device->number : -1 };
 }
 
-/* Gives a staging without a block that of an unused one, otherwise a new one. */
+/* Gives the staging the block of an unused one, or a new block. */
 static enum halay_status block_get(struct halay_context *ctx, struct halay_staging *s, size_t bytes)
 {
     size_t capacity, class = halay_transit_class(bytes, &capacity);

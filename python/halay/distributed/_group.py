@@ -640,7 +640,10 @@ class Group(Collectives, dist.ProcessGroup):
 def _watch_block() -> Callable[[], bool]:
     """Whether the with-block is over that torch has begun as it called the method that asks: contextlib's manager of a
     block lives as long as the block."""
-    frame = sys._getframe(3)
+    try:
+        frame = sys._getframe(3)
+    except ValueError:  # called from the top of a module
+        return lambda: False
     manager = frame.f_locals.get("self") if frame.f_globals.get("__name__") == "contextlib" else None
     if manager is None:
         return lambda: False

@@ -17,7 +17,7 @@ from halay.torch.plan import Place
 from halay.torch.process_sets import ProcessSet
 
 # Where exchange begins while backward goes on: smaller buckets begin earlier, larger ones move faster. On
-# processors the second stops to count at 16 MB.
+# processors larger buckets gain nothing from 16 MB on.
 BUCKET_BYTES = 16 << 20
 
 # Offsets of gradients in a bucket, in bytes: a cache line.
