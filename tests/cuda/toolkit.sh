@@ -14,7 +14,7 @@ include=$(dirname "$(dirname "$(readlink -f "$nvcc")")")/include
 cd "$top_srcdir/tests/cuda"
 for source in *.cu; do # the trainer's, for each architecture: static.sh
     checks=$((checks + 1))
-    "$nvcc" -std=c++17 -ccbin "${cxx##* }" -arch=sm_90 -I. -I../.. -I../../include -cubin -o "$scratch/cubin" \
+    "$nvcc" -std=c++17 -ccbin "${cxx##* }" -arch=sm_90 -I. -I../.. -I../../include -ptx -o "$scratch/ptx" \
         "$source" >"$scratch/said" 2>&1 || wrong "nvcc $source: $(cat "$scratch/said")"
 done
 for source in test_*.c; do
@@ -35,6 +35,6 @@ checks=$((checks + $(wc -l <"$scratch/values")))
     echo '#include <cublasLt.h>'
     cat "$scratch/values"
 } >"$scratch/values.cu"
-"$nvcc" -std=c++17 -ccbin "${cxx##* }" -arch=sm_90 -cubin -o "$scratch/cubin" "$scratch/values.cu" >"$scratch/said" \
+"$nvcc" -std=c++17 -ccbin "${cxx##* }" -arch=sm_90 -ptx -o "$scratch/ptx" "$scratch/values.cu" >"$scratch/said" \
     2>&1 || wrong "$(cat "$scratch/said")"
 build_end
