@@ -3,7 +3,8 @@
 #
 # The trainer's CUDA kernels on the processor, in each order: every kernel beside its twin, then whole training steps.
 # Where there is much to do no thread does much of it. The gate, which limits seeds, takes one, and runs the steps in
-# one order: as late as may be. A GPU need not round a product's f32 factors where it may: bf16 and tf32 pass without that, too.
+# one order: as late as may be. A GPU need not round a product's f32 factors where it may: bf16 and tf32 pass without
+# that, too.
 set -eu
 : "${top_srcdir:?}" "${top_builddir:?}"
 seeds=${TEST_SEEDS:+1}
