@@ -33,7 +33,7 @@ struct halay_device_point {
 
 enum {
     HALAY_NCCL_ID = 128, /* bytes */
-    HALAY_NCCL_OLDEST = 21400,
+    HALAY_NCCL_OLDEST = 21800,
 };
 
 /* NCCL as the user has it: libnccl.so.2, which nothing links. A communicator is one rank's. No call waits for another
@@ -44,6 +44,7 @@ struct halay_device_nccl {
                 size_t size);
     /* Makes an id of HALAY_NCCL_ID bytes, for the ranks of one communicator. */
     enum halay_status (*identify)(const struct halay_device_host *host, unsigned char *id);
+    /* *comm stays where it is until leave: NCCL keeps its address, and may write it as long as it makes it. */
     enum halay_status (*join)(const struct halay_device_host *host, int device, const unsigned char *id, int ranks,
                               int rank, void **comm);
     /* HALAY_IN_PROGRESS, HALAY_OK, or an error of NCCL's, also one of what the device has been given; HALAY_ERR_PEER,

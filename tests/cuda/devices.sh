@@ -59,7 +59,7 @@ done
 EMU_DEVICES=2 EMU_PEERS=0 HALAY_DEVICE_SLAB=0 nccl "$tests/test_devices_nccl" --spawn 2 die
 NCCL_FAILS=3 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 fails
 EMU_DEVICES=1 nccl "$tests/test_devices_nccl" --spawn 2 refused 'ranks 0 and 1 share a GPU'
-NCCL_VERSION=21200 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'is of version 21200'
+NCCL_VERSION=21703 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'is of version 21703'
 broken=$(mktemp -d)
 : >"$broken/libnccl.so.2"
 EMU_DEVICES=2 LD_LIBRARY_PATH=$broken "$tests/test_devices_nccl" --spawn 2 refused 'rank 0: it has no NCCL'

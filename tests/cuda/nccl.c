@@ -38,6 +38,7 @@ struct meeting {
 struct ncclComm {
     struct meeting *meeting;
     int rank, ranks, calls;
+    struct ncclComm **out;     /* does not block, and has not been looked at: where the caller keeps it */
     int is_async, sums, fails; /* does not block: the sums so far, the number of the one that fails */
     atomic_int is_aborted, is_lost;
 };
@@ -167,11 +168,12 @@ STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUnique
 {
     const char *fails = getenv("NCCL_FAILS");
 
-    if (config->size != sizeof *config || config->magic != 0xcafebeef || config->version < 21400 || config->blocking)
+    if (config->size != sizeof *config || config->magic != 0xcafebeef || config->version != 21400 || config->blocking)
         return INVALID;
     int result = comm_open(out, ranks, &id, rank);
     if (result)
         return result;
+    (*out)->out = out;
     (*out)->is_async = 1;
     (*out)->fails = fails ? atoi(fails) : 0;
     (*out)->calls = 1;
@@ -180,8 +182,24 @@ STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUnique
     return IN_PROGRESS;
 }
 
+/* The first look moves it, as the real one may write the caller's communicator until it has been made. */
+static struct ncclComm *comm_moved(struct ncclComm *comm)
+{
+    struct ncclComm *moved = malloc(sizeof *moved);
+
+    if (!moved)
+        return NULL;
+    memcpy(moved, comm, sizeof *moved);
+    *comm->out = moved;
+    moved->out = NULL;
+    comm->is_async = 0; /* of no use any more */
+    return moved;
+}
+
 STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error)
 {
+    if (!comm->is_async || (comm->out && !(comm = comm_moved(comm))))
+        return INVALID;
     *error = comm->fails && comm->sums >= comm->fails ? SYSTEM_ERROR : atomic_load(&comm->is_lost) ? REMOTE_ERROR : 0;
     if (!*error && !comm->sums && !have_all_come(comm))
         *error = IN_PROGRESS;

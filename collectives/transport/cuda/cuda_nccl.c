@@ -23,9 +23,11 @@ enum {
     NCCL_FLOAT32 = 7,
     NCCL_BFLOAT16 = 9,
     NCCL_REMOTE = 6,
-    NCCL_IN_PROGRESS = 7
+    NCCL_IN_PROGRESS = 7,
+    NCCL_CONFIG_VERSION = 21400
 };
-/* ncclConfig_t of 2.14, the oldest that has `blocking`; later ones take it by its size and version. */
+/* ncclConfig_t of 2.14, the oldest that has `blocking`; later ones take it by its size and version. Those from 2.17 on
+ * have a field where this one has padding, so the version is not a later one. */
 struct nccl_config {
     size_t size;
     unsigned magic, version;
@@ -70,7 +72,7 @@ static void find_functions(void *library)
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!(*functions[i].at = dlsym(library, functions[i].name))) {
-            snprintf(nccl.why, sizeof nccl.why, "its libnccl.so.2 lacks %s: 2.14 or later is needed",
+            snprintf(nccl.why, sizeof nccl.why, "its libnccl.so.2 lacks %s: 2.18 or later is needed",
                      functions[i].name);
             return;
         }
@@ -129,18 +131,17 @@ static enum halay_status nccl_identify(const struct halay_device_host *host, uns
 static enum halay_status nccl_join(const struct halay_device_host *host, int device, const unsigned char *id, int ranks,
                                    int rank, void **comm)
 {
-    struct nccl_config config = { sizeof config, 0xcafebeef, HALAY_NCCL_OLDEST, 0 };
-    ncclComm_t made = NULL;
+    struct nccl_config config = { sizeof config, 0xcafebeef, NCCL_CONFIG_VERSION, 0 };
     ncclUniqueId of;
     struct halay_cuda_context c = halay_cuda_enter(host, device);
 
     memcpy(&of, id, sizeof of);
+    *comm = NULL;
     if (c.status == HALAY_OK)
-        c.status =
-            nccl_status(host, NULL, nccl.CommInitRankConfig(&made, ranks, of, rank, &config), "ncclCommInitRankConfig");
+        c.status = nccl_status(host, NULL, nccl.CommInitRankConfig((ncclComm_t *)comm, ranks, of, rank, &config),
+                               "ncclCommInitRankConfig");
     enum halay_status status = c.status;
     c.status = status == HALAY_IN_PROGRESS ? HALAY_OK : status;
-    *comm = made;
     enum halay_status left = halay_cuda_leave(&c, cudaSuccess, "ncclCommInitRankConfig");
     return left == HALAY_OK ? status : left;
 }
