@@ -3,11 +3,12 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|fails|die
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|fails|pair|die
  *
  *     sums      NCCL makes those that it can make: no kernel of ours runs for them
  *     refused   it is not used, for a reason that has these words, and the sums are right all the same
  *     fails     the stand-in fails at the third sum (NCCL_FAILS): so do all ranks
+ *     pair      it fails at the second of two sums (NCCL_FAILS): one is an error, the other is right or one, too
  *     die       rank 1 dies: the others' sums end
  */
 #include "tests/cuda/cases.h"
@@ -129,6 +130,41 @@ static void body_fails(struct user *u)
           halay_error_text());
 }
 
+/* Waits for a sum, which is right unless it is an error. Returns nonzero if it is one. */
+static int end_pair(struct user *u, struct halay_request *request, struct area *a, enum halay_dtype dtype, size_t count)
+{
+    double *want = calloc(count, sizeof *want);
+
+    REQUIRE(want);
+    for (size_t i = 0; i < count; i++)
+        for (int r = 0; r < u->size; r++)
+            want[i] += small_value(r, i);
+    enum halay_status status = halay_wait(request, WAIT_MS);
+    if (status == HALAY_OK)
+        area_compare(u, a, dtype, want, count, 1, "a sum");
+    halay_request_free(request);
+    free(want);
+    return status != HALAY_OK;
+}
+
+/* Of different types, so that each is a bucket. */
+static void body_pair(struct user *u)
+{
+    struct area large = area_get(u, DEVICE, LARGE * 4), small = area_get(u, DEVICE, N * 2);
+    struct halay_tensor_info info = describe("x", large.data, 1), other = describe("y", small.data, 1);
+
+    area_fill(u, &large, HALAY_F32, LARGE, small_value, u->rank);
+    area_fill(u, &small, HALAY_F16, N, small_value, u->rank);
+    info.shape[0] = LARGE;
+    other.dtype = HALAY_F16;
+    info.memory = other.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = other.after_stream = u->stream;
+    struct halay_request *first = submit(u, &info), *second = submit(u, &other);
+    int failed = end_pair(u, second, &small, HALAY_F16, N);
+    failed += end_pair(u, first, &large, HALAY_F32, LARGE);
+    CHECK(failed);
+}
+
 static void body_die(struct user *u)
 {
     enum halay_status status = sum_until_end(u, 1);
@@ -142,7 +178,11 @@ static int run_rank(const char *what)
     static const struct {
         const char *name;
         void (*body)(struct user *u);
-    } bodies[] = { { "sums", body_sums }, { "refused", body_refused }, { "fails", body_fails }, { "die", body_die } };
+    } bodies[] = { { "sums", body_sums },
+                   { "refused", body_refused },
+                   { "fails", body_fails },
+                   { "pair", body_pair },
+                   { "die", body_die } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 

@@ -13,6 +13,7 @@
 #include "fusion/requests/requests.h"
 #include "fusion/run/deliver.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LOOK_US = 250,     /* the longest sleep while a device is at work */
@@ -65,6 +66,8 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
 
     for (struct halay_request *r = devices->landing; r; r = devices->landing, did++) {
         enum halay_status status = halay_staging_look(halay_staging_of(r));
+        if (status == HALAY_OK && r->final == HALAY_OK && r->cargo->is_direct)
+            status = devices->status != HALAY_OK ? devices->status : halay_nccl_verdict(ctx);
         if (status == HALAY_IN_PROGRESS && !is_over)
             break;
         if (r->final == HALAY_OK)
@@ -76,6 +79,8 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
             devices->launched = r->next;
         if (!devices->landing)
             devices->landing_last = &devices->landing;
+        if (r->final != HALAY_OK && !r->text && *ctx->text)
+            r->text = strdup(ctx->text);
         halay_request_landed(r);
         devices->copied_us = ctx->now_us;
     }
@@ -162,6 +167,7 @@ static void carrier_open(struct halay_context *ctx)
 
 static void carrier_end(struct halay_context *ctx)
 {
+    take_landed(ctx, 0); /* what giving up would void */
     give_up(ctx);
     take_landed(ctx, 1);
 }

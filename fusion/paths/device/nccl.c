@@ -190,6 +190,15 @@ enum halay_status halay_nccl_check(struct halay_context *ctx)
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
 }
 
+enum halay_status halay_nccl_verdict(struct halay_context *ctx)
+{
+    const struct halay_nccl *n = nccl_of(ctx);
+
+    if (n->is_aborted)
+        return ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
+    return n->comm && is_in(n, HALAY_DIRECT_OPEN) ? comm_look(ctx) : HALAY_OK;
+}
+
 /* Gives NCCL the bucket's tensors. */
 static enum halay_status reduce_bucket(struct halay_bucket *b)
 {

@@ -22,6 +22,9 @@ enum halay_status halay_nccl_progress(struct halay_bucket *b);
 void halay_nccl_drop(struct halay_context *ctx);
 /* Looks for an error of what is under way, now and then. */
 enum halay_status halay_nccl_check(struct halay_context *ctx);
+/* Returns HALAY_OK if results on the device that have been marked as done are right; aborted sums are marked, too.
+ * HALAY_IN_PROGRESS: it is not known yet. Or an error. */
+enum halay_status halay_nccl_verdict(struct halay_context *ctx);
 
 /* Ends the communicator, and what the device has of it, whose results are worth nothing. */
 void halay_nccl_abort(struct halay_context *ctx);
