@@ -284,6 +284,7 @@ void halay_nccl_drop(struct halay_context *ctx)
     if (n->coll)
         halay_coll_end(n->coll);
     n->coll = NULL;
+    halay_nccl_free(ctx); /* the ranks may be more when it is started again */
     if (!n->comm)
         return;
     halay_nccl_abort(ctx);
