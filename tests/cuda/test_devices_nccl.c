@@ -3,10 +3,11 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|fails|pair|die
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die
  *
  *     sums      NCCL makes those that it can make: no kernel of ours runs for them
  *     refused   it is not used, for a reason that has these words, and the sums are right all the same
+ *     deterministic  one rank has HALAY_DETERMINISTIC: refused for that
  *     fails     the stand-in fails at the third sum (NCCL_FAILS): so do all ranks
  *     pair      it fails at the second of two sums (NCCL_FAILS): one is an error, the other is right or one, too
  *     die       rank 1 dies: the others' sums end
@@ -173,21 +174,26 @@ static void body_die(struct user *u)
           halay_error_text());
 }
 
+static void body_deterministic(struct user *u)
+{
+    words = "rank 1: HALAY_DETERMINISTIC is set there";
+    body_refused(u);
+}
+
 static int run_rank(const char *what)
 {
     static const struct {
         const char *name;
         void (*body)(struct user *u);
-    } bodies[] = { { "sums", body_sums },
-                   { "refused", body_refused },
-                   { "fails", body_fails },
-                   { "pair", body_pair },
-                   { "die", body_die } };
+    } bodies[] = { { "sums", body_sums },   { "refused", body_refused }, { "deterministic", body_deterministic },
+                   { "fails", body_fails }, { "pair", body_pair },       { "die", body_die } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 
     alarm(100);
     REQUIRE(!setenv("HALAY_DEVICE_ALGORITHM", "nccl", 1));
+    if (!strcmp(what, "deterministic") && !strcmp(getenv("HALAY_RANK"), "1"))
+        REQUIRE(!setenv("HALAY_DETERMINISTIC", "run", 1));
     REQUIRE(halay_init(&options, &u.ctx) == HALAY_OK);
     user_open(&u);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)

@@ -62,8 +62,7 @@ void halay_nccl_init(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
     struct halay_nccl *n = nccl_of(ctx);
-    int is_wanted = config->device_algorithm == HALAY_DEVICE_ALGORITHM_NCCL && ctx->size > 1 &&
-                    config->deterministic == HALAY_DETERMINISTIC_OFF;
+    int is_wanted = config->device_algorithm == HALAY_DEVICE_ALGORITHM_NCCL && ctx->size > 1;
 
     n->is_aborted = 0;
     n->lost_us = 0;
@@ -86,7 +85,11 @@ static enum halay_status start_offering(struct halay_bucket *b)
 
     if (!n->offers && !(n->offers = calloc((size_t)ctx->size, sizeof *n->offers)))
         return HALAY_ERR_NO_MEMORY;
-    mine.is_there = calls_of(ctx)->load(host_of(ctx), device_of(ctx), &version, mine.uuid, mine.text, sizeof mine.text);
+    if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
+        snprintf(mine.text, sizeof mine.text, "HALAY_DETERMINISTIC is set there");
+    else
+        mine.is_there =
+            calls_of(ctx)->load(host_of(ctx), device_of(ctx), &version, mine.uuid, mine.text, sizeof mine.text);
     mine.version = version;
     if (mine.is_there && !ctx->rank && calls_of(ctx)->identify(host_of(ctx), mine.id) != HALAY_OK) {
         mine.is_there = 0;
