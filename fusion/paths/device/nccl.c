@@ -221,6 +221,7 @@ static enum halay_status reduce_bucket(struct halay_bucket *b)
         if (halay_staging_of(b->requests[i])) /* not of an empty tensor */
             halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
     d->nccl.step = HALAY_NCCL_END;
+    halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
     enum halay_status status =
         calls_of(ctx)->reduce(host_of(ctx), device_of(ctx), d->nccl.comm, &work, is_average, d->stream);
     return status == HALAY_IN_PROGRESS ? HALAY_OK : wait_for_cause(ctx, status);
