@@ -50,6 +50,8 @@ struct halay_device_nccl {
     /* HALAY_IN_PROGRESS, HALAY_OK, or an error of NCCL's, also one of what the device has been given; HALAY_ERR_PEER,
      * not logged: another rank's. */
     enum halay_status (*look)(const struct halay_device_host *host, void *comm);
+    /* Returns NCCL's words for its last error. */
+    const char *(*last_error)(const struct halay_device_host *host, void *comm);
     /* Gives the stream the sums, or averages, of the pieces' in, without factors, to their out. */
     enum halay_status (*reduce)(const struct halay_device_host *host, int device, void *comm,
                                 const struct halay_device_work *work, int is_average, void *stream);

@@ -30,7 +30,7 @@ struct halay_cargo {
 };
 
 struct halay_carrier_ops {
-    /* Parts of messages: "data on a device cannot be reached", "results cannot be copied to a device". */
+    /* Parts of messages: "data on a device cannot be reached", "results on a device have failed". */
     const char *unreachable, *lost;
 
     /* ---- on the program's threads, no lock held ---- */
@@ -71,7 +71,7 @@ struct halay_carrier_ops {
     int (*excludes)(const struct halay_process_set *set);
     /* Takes a request with cargo that has its final status. Nonzero: halay_request_landed will follow. */
     int (*land)(struct halay_context *ctx, struct halay_request *request);
-    /* Returns how many have landed; *status: HALAY_OK, or why results cannot be copied back. */
+    /* Returns how many have landed; *status: HALAY_OK, or why results on a device have failed. */
     size_t (*progress)(struct halay_context *ctx, enum halay_status *status);
     /* Returns the longest sleep while the carrier is at work, 0: look again at once; HALAY_RINGS: it is idle. */
     long (*sleep_us)(const struct halay_context *ctx);

@@ -154,6 +154,12 @@ static enum halay_status nccl_look(const struct halay_device_host *host, void *c
     return status == HALAY_OK ? nccl_status(host, comm, error, "NCCL") : status;
 }
 
+static const char *nccl_last_error(const struct halay_device_host *host, void *comm)
+{
+    (void)host;
+    return nccl.GetLastError(comm);
+}
+
 /* Gives the stream all pieces, as one group. In a context. */
 static enum halay_status reduce_pieces(const struct halay_device_host *host, ncclComm_t comm,
                                        const struct halay_device_work *work, int op, void *stream)
@@ -195,6 +201,7 @@ const struct halay_device_nccl halay_cuda_nccl = {
     .identify = nccl_identify,
     .join = nccl_join,
     .look = nccl_look,
+    .last_error = nccl_last_error,
     .reduce = nccl_reduce,
     .leave = nccl_leave,
 };

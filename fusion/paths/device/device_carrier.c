@@ -194,7 +194,7 @@ static void carrier_destroy(struct halay_carrier *carrier)
 }
 
 static const struct halay_carrier_ops ops = { .unreachable = "data on a device cannot be reached",
-                                              .lost = "results cannot be copied to a device",
+                                              .lost = "results on a device have failed",
                                               .load = halay_staging_load,
                                               .prepare = halay_staging_prepare,
                                               .join = carrier_join,

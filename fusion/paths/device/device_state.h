@@ -146,7 +146,7 @@ struct halay_device_carrier {
     struct halay_events deferred; /* owned: of submissions whose data have not arrived (deferred.c) */
     /* Requests that have succeeded, whose results are being copied back; those from launched on are not published. */
     struct halay_request *landing, **landing_last, *launched;
-    enum halay_status status; /* an error: results cannot be copied back */
+    enum halay_status status; /* an error: results on a device have failed */
     int64_t failed_us;        /* when the engine failed; 0: it has not */
     int64_t copied_us;        /* when copies were last started, or found to have completed */
     unsigned long hosts_work; /* halay_hosts_work at the last step */

@@ -174,7 +174,11 @@ static enum halay_status wait_for_cause(struct halay_context *ctx, enum halay_st
     if (status != HALAY_ERR_PEER)
         return status;
     n->lost_us = n->lost_us ? n->lost_us : ctx->now_us;
-    return ctx->now_us - n->lost_us > LOST_US ? HALAY_ERR_PEER : HALAY_IN_PROGRESS;
+    if (ctx->now_us - n->lost_us <= LOST_US)
+        return HALAY_IN_PROGRESS;
+    halay_error(ctx->log, "NCCL reports an error of another rank, and no rank has failed: %s",
+                calls_of(ctx)->last_error(host_of(ctx), n->comm));
+    return HALAY_ERR_SYSTEM;
 }
 
 static enum halay_status comm_look(struct halay_context *ctx)
