@@ -945,7 +945,7 @@ enum halay_status halay_direct_start(struct halay_bucket *b)
     if (halay_nccl_takes(b))
         status = halay_allreduce_collect(b);
     if (status == HALAY_OK)
-        status = halay_nccl_takes(b) && b->tensor_count ? start_nccl(b) : choose_way(b);
+        status = halay_nccl_takes(b) ? start_nccl(b) : choose_way(b);
     if (status != HALAY_OK)
         d->bucket = NULL;
     return status == HALAY_OK ? HALAY_IN_PROGRESS : status;
