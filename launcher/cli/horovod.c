@@ -53,7 +53,7 @@ static const struct horovod_flag table[] = {
     { "--autotune-gaussian-process-noise", 1, IGNORED(no_tuning) },
     { "--mpi-threads-disable", 0, IGNORED(no_mpi_inside) },
     { "--tcp", 0, IGNORED(no_mpi_inside) },
-    { "--num-nccl-streams", 1, IGNORED("there is no NCCL") },
+    { "--num-nccl-streams", 1, IGNORED("NCCL, where it is used, has one stream") },
     { "--jsrun", 0, REFUSED("jsrun is not known here; it can start the program itself, without halayrun") },
     { "--binding-args", 1, REFUSED("there is --bind auto, cores or none") },
     { "--network-interfaces", 1, TRANSLATED("--network-interface", NULL) },
