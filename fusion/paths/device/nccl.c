@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_US = 1000, LOST_US = 5000000 };
+enum { LOOK_US = 1000, LOST_US = 5000000, SLOW_US = 10000000 };
 
 struct halay_nccl_offer {
     int32_t is_there;
@@ -143,6 +143,7 @@ static enum halay_status join_ranks(struct halay_context *ctx)
             halay_warning(ctx->log, "NCCL is not used (HALAY_DEVICE_ALGORITHM): %s", text);
         set_state(n, HALAY_DIRECT_REFUSED);
     } else {
+        n->joined_us = ctx->now_us;
         status = calls_of(ctx)->join(host_of(ctx), device_of(ctx), n->offers->id, ctx->size, ctx->rank, &n->comm);
     }
     free(n->offers);
@@ -248,11 +249,29 @@ void halay_nccl_start(struct halay_bucket *b)
     n->step = is_in(n, HALAY_DIRECT_OPEN) ? HALAY_NCCL_REDUCE : HALAY_NCCL_OFFER;
 }
 
+static enum halay_status wait_for_comm(struct halay_context *ctx)
+{
+    struct halay_nccl *n = nccl_of(ctx);
+
+    enum halay_status status = comm_look(ctx);
+    if (status == HALAY_OK) {
+        set_state(n, HALAY_DIRECT_OPEN);
+        n->step = HALAY_NCCL_REDUCE;
+    } else if (status == HALAY_IN_PROGRESS && n->joined_us && ctx->now_us - n->joined_us > SLOW_US) {
+        n->joined_us = 0; /* once */
+        if (ctx->rank == 0)
+            halay_warning(ctx->log,
+                          "NCCL has not connected the ranks in %d s: see NCCL_SOCKET_IFNAME; NCCL_DEBUG=INFO "
+                          "shows what it does",
+                          SLOW_US / 1000000);
+    }
+    return status;
+}
+
 static enum halay_status progress_step(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
     struct halay_nccl *n = nccl_of(ctx);
-    enum halay_status status;
 
     switch (n->step) {
     case HALAY_NCCL_OFFER:
@@ -260,12 +279,7 @@ static enum halay_status progress_step(struct halay_bucket *b)
     case HALAY_NCCL_JOIN:
         return take_offers(ctx);
     case HALAY_NCCL_WAIT:
-        status = comm_look(ctx);
-        if (status == HALAY_OK) {
-            set_state(n, HALAY_DIRECT_OPEN);
-            n->step = HALAY_NCCL_REDUCE;
-        }
-        return status;
+        return wait_for_comm(ctx);
     default:
         return reduce_bucket(b);
     }
