@@ -87,6 +87,8 @@ static enum halay_status start_offering(struct halay_bucket *b)
         return HALAY_ERR_NO_MEMORY;
     if (ctx->world->config.deterministic != HALAY_DETERMINISTIC_OFF)
         snprintf(mine.text, sizeof mine.text, "HALAY_DETERMINISTIC is set there");
+    else if (ctx->world->config.encrypt && ctx->world->cross_size > 1)
+        snprintf(mine.text, sizeof mine.text, "HALAY_ENCRYPT=1, and NCCL does not encrypt");
     else
         mine.is_there =
             calls_of(ctx)->load(host_of(ctx), device_of(ctx), &version, mine.uuid, mine.text, sizeof mine.text);
