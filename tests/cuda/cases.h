@@ -29,6 +29,19 @@ static inline struct halay_tensor_info describe(const char *name, void *data, in
                                        .memory = is_device ? HALAY_MEMORY_DEVICE : HALAY_MEMORY_ANY };
 }
 
+/* Fills an area and submits its sum on devices, after the user's stream. A job that has failed refuses it. */
+static inline enum halay_status submit_filled(struct user *u, struct area *a, size_t count,
+                                              int (*value)(int rank, size_t i), struct halay_request **request)
+{
+    struct halay_tensor_info info = describe("x", a->data, 1);
+
+    area_fill(u, a, HALAY_F32, count, value, u->rank);
+    info.shape[0] = count;
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = u->stream;
+    return halay_submit_named(u->ctx, &info, NULL, NULL, request);
+}
+
 static inline struct halay_request *submit(struct user *u, const struct halay_tensor_info *info)
 {
     struct halay_request *request = NULL;

@@ -672,12 +672,7 @@ static void body_given_up(struct user *u)
 
     for (int i = 0; i < 50 && status == HALAY_OK; i++) {
         struct halay_request *request = NULL;
-        struct halay_tensor_info info = describe("x", a.data, 1);
-        area_fill(u, &a, HALAY_F32, COUNT_MOST, one_more, u->rank);
-        info.shape[0] = COUNT_MOST;
-        info.memory = HALAY_MEMORY_DEVICES;
-        info.after_stream = u->stream;
-        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        status = submit_filled(u, &a, COUNT_MOST, one_more, &request);
         if (i == 3 && u->rank == 0) {
             usleep((useconds_t)random_below(&own, 500));
             CHECK(halay_abort(u->ctx, "enough") == HALAY_OK);

@@ -236,12 +236,7 @@ static enum halay_status sum_until_end(struct user *u, void (*fail)(struct user 
 
     for (int i = 0; i < 50 && status == HALAY_OK; i++) {
         struct halay_request *request = NULL;
-        struct halay_tensor_info info = describe("x", a.data, 1);
-        area_fill(u, &a, HALAY_F32, COUNTED, value_of, u->rank);
-        info.shape[0] = COUNTED;
-        info.memory = HALAY_MEMORY_DEVICES;
-        info.after_stream = u->stream;
-        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        status = submit_filled(u, &a, COUNTED, value_of, &request);
         if (i == 1) {
             usleep((useconds_t)random_below(&own, 3000));
             fail(u, arg);

@@ -108,12 +108,7 @@ static enum halay_status sum_until_end(struct user *u, int dies)
 
     for (int i = 0; i < STEPS && status == HALAY_OK; i++) {
         struct halay_request *request = NULL;
-        struct halay_tensor_info info = describe("x", a.data, 1);
-        area_fill(u, &a, HALAY_F32, LARGE, small_value, u->rank);
-        info.shape[0] = LARGE;
-        info.memory = HALAY_MEMORY_DEVICES;
-        info.after_stream = u->stream;
-        status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
+        status = submit_filled(u, &a, LARGE, small_value, &request);
         if (dies && i == 2 && u->rank == 1)
             raise(SIGKILL);
         if (status == HALAY_OK)

@@ -169,7 +169,7 @@ def _tensors(given):
 
 def _place(made, is_waited_for=True):
     """The same on the device, unless it is there: autograd follows. Otherwise the stream copies it, from pinned memory,
-    and nobody waits."""
+    and no thread waits."""
     if isinstance(made, (list, tuple)):
         placed = [_place(each) for each in made]
         return tuple(placed) if type(made) is tuple else placed if type(made) is list else made
