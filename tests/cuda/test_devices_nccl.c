@@ -175,13 +175,21 @@ static void body_deterministic(struct user *u)
     body_refused(u);
 }
 
+/* Two hosts, whose data would be in clear. */
+static void body_sealed(struct user *u)
+{
+    words = "rank 0: HALAY_ENCRYPT=1, and NCCL does not encrypt";
+    body_refused(u);
+}
+
 static int run_rank(const char *what)
 {
     static const struct {
         const char *name;
         void (*body)(struct user *u);
-    } bodies[] = { { "sums", body_sums },   { "refused", body_refused }, { "deterministic", body_deterministic },
-                   { "fails", body_fails }, { "pair", body_pair },       { "die", body_die } };
+    } bodies[] = { { "sums", body_sums },    { "refused", body_refused }, { "deterministic", body_deterministic },
+                   { "fails", body_fails },  { "pair", body_pair },       { "die", body_die },
+                   { "sealed", body_sealed } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 
@@ -189,6 +197,8 @@ static int run_rank(const char *what)
     REQUIRE(!setenv("HALAY_DEVICE_ALGORITHM", "nccl", 1));
     if (!strcmp(what, "deterministic") && !strcmp(getenv("HALAY_RANK"), "1"))
         REQUIRE(!setenv("HALAY_DETERMINISTIC", "run", 1));
+    if (!strcmp(what, "sealed"))
+        REQUIRE(!setenv("HALAY_ENCRYPT", "1", 1) && !setenv("HALAY_NODE", getenv("HALAY_RANK"), 1));
     REQUIRE(halay_init(&options, &u.ctx) == HALAY_OK);
     user_open(&u);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
