@@ -48,6 +48,12 @@ struct halay_bucket {
     struct halay_record record; /* of its start; kind 0: not recorded */
 };
 
+/* Returns the operation of its requests. */
+static inline int halay_bucket_collective(const struct halay_bucket *b)
+{
+    return b->requests[0]->signature.collective;
+}
+
 /* Makes room for this number of pieces and tensors. */
 enum halay_status halay_bucket_reserve_tensors(struct halay_bucket *b, size_t count);
 

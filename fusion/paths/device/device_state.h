@@ -111,7 +111,7 @@ struct halay_direct {
     void *segments[HALAY_DEVICE_RANKS];                         /* as mapped on this rank; NULL: not mapped */
     unsigned char reaches_all; /* this rank can access all segments; the same for each rank: */
     unsigned char all_reach[HALAY_DEVICE_RANKS];
-    int64_t agreed[2];           /* of all hosts: which rank refuses, if one does (direct.c), and room */
+    int64_t agreed[2];           /* of all hosts: which rank refuses, if one does (segments.c), and room */
     size_t room;                 /* bytes of half of the smallest segment */
     struct halay_bucket *bucket; /* borrowed: under way; without a plan no other one of the set starts until its end */
     enum halay_direct_step step; /* the next */
