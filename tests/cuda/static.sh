@@ -55,8 +55,8 @@ check() {
 unaligned=$(grep -n 'extern __shared__' "$top"/*/*/*/cuda/*.cu* | grep -v '__align__(16) extern')
 check "dynamic shared memory is aligned to 16 bytes: $unaligned" test -z "$unaligned"
 
-# ptx_of ARCHITECTURE: makes the folder $scratch/ARCHITECTURE with the kernels' PTX: that of the modules, where cuobjdump
-# is there and they have it; else all in one, which takes less than half of the time.
+# ptx_of ARCHITECTURE: makes the folder $scratch/ARCHITECTURE with the kernels' PTX: that of the modules where they have
+# it and cuobjdump is there; else that of all kernels in one, which takes less than half of the time.
 kernels=("$top"/tft/core/kernels/cuda/*.cu "$top"/collectives/transport/cuda/*.cu)
 printf '#include "%s"\n' "${kernels[@]}" >"$scratch/all.cu"
 ptx_of() {
