@@ -52,7 +52,7 @@ check() {
 }
 
 # Shared memory of a size that is known at the launch is read by 128 bits, which its type alone does not promise.
-unaligned=$(grep -n 'extern __shared__' "$top"/*/*/*/cuda/*.cu* | grep -v '__align__(16) extern')
+unaligned=$(grep -rn 'extern __shared__' "$top"/{tft,collectives} --include='*.cu*' | grep -v '__align__(16) extern')
 check "dynamic shared memory is aligned to 16 bytes: $unaligned" test -z "$unaligned"
 
 # ptx_of ARCHITECTURE: makes the folder $scratch/ARCHITECTURE with the kernels' PTX: that of the modules where they have
