@@ -16,7 +16,6 @@
 #include "collectives/group/detour.h"
 #include "collectives/group/nodes.h"
 #include "collectives/group/p2p.h"
-#include "collectives/transport/device_work.h"
 #include "halay_tools.h"
 #include <stdint.h>
 #include <stdlib.h>
@@ -657,19 +656,17 @@ enum halay_status halay_group_set_bytes(struct halay_group *group, enum halay_gr
     return HALAY_OK;
 }
 
-/* Returns nonzero if devices of all ranks that access each other's memory make this operation among themselves; of
- * several hosts sums and averages alone. */
+/* Returns nonzero if devices of all ranks that access each other's memory make this operation, a sum if it reduces,
+ * among themselves. */
 static int devices_take(const struct halay_group *group, enum halay_coll_kind which, enum halay_dtype dtype)
 {
     const struct halay_world *world = group->world;
+    int is_allreduce = which == HALAY_COLL_ALLREDUCE;
 
-    if (world->config.deterministic != HALAY_DETERMINISTIC_OFF || !world->is_homogeneous ||
-        world->local_size > HALAY_DEVICE_RANKS)
-        return 0;
-    if (group->hosts > 1)
-        return which == HALAY_COLL_ALLREDUCE && (dtype == HALAY_F32 || dtype == HALAY_F16 || dtype == HALAY_BF16);
-    return which == HALAY_COLL_ALLREDUCE || which == HALAY_COLL_BROADCAST || which == HALAY_COLL_ALLGATHER ||
-           which == HALAY_COLL_REDUCE_SCATTER;
+    return world->config.deterministic == HALAY_DETERMINISTIC_OFF && group->size == world->size &&
+           halay_world_devices_can_take(world, is_allreduce && halay_sums_floats(HALAY_SUM, dtype)) &&
+           (is_allreduce || which == HALAY_COLL_BROADCAST || which == HALAY_COLL_ALLGATHER ||
+            which == HALAY_COLL_REDUCE_SCATTER);
 }
 
 const char *halay_group_explain(struct halay_group *group, const char *operation, size_t count, enum halay_dtype dtype,

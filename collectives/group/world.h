@@ -13,6 +13,7 @@
 #include "collectives/group/visit.h"
 #include "collectives/transport/bell.h"
 #include "collectives/transport/bootstrap/boot.h"
+#include "collectives/transport/device_work.h"
 #include "collectives/transport/route.h"
 
 struct halay_devices; /* transport/devices.h */
@@ -81,6 +82,13 @@ struct halay_world {
     int (*dead)(void *arg);
     void *dead_arg; /* borrowed */
 };
+
+/* Returns nonzero if devices of all ranks that access each other's memory make collectives among themselves; of several
+ * hosts only a sum or average of f32, f16 or bf16. The same on all ranks. */
+static inline int halay_world_devices_can_take(const struct halay_world *world, int is_sum)
+{
+    return world->is_homogeneous && world->local_size <= HALAY_DEVICE_RANKS && (world->cross_size == 1 || is_sum);
+}
 
 struct halay_world_options {
     const char *bootstrap; /* NULL: the configuration's */

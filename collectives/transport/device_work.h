@@ -16,6 +16,13 @@ enum {
     HALAY_DEVICE_FLAGS = HALAY_DEVICE_BLOCKS * HALAY_DEVICE_RANKS * 4, /* bytes of a rank's flags */
 };
 
+/* Returns nonzero for a sum or average of f32, f16 or bf16. */
+static inline int halay_sums_floats(int reduction, int dtype)
+{
+    return (reduction == HALAY_SUM || reduction == HALAY_AVERAGE) &&
+           (dtype == HALAY_F32 || dtype == HALAY_F16 || dtype == HALAY_BF16);
+}
+
 /* How the ranks of a host reach a segment: device memory of one of them through which they reduce. Plain bytes that
  * travel between ranks. */
 struct halay_device_share {

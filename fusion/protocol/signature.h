@@ -12,6 +12,7 @@
 #ifndef HALAY_SIGNATURE_H
 #define HALAY_SIGNATURE_H
 
+#include "collectives/transport/device_work.h"
 #include "halay.h"
 #include <stddef.h>
 #include <stdint.h>
@@ -81,13 +82,6 @@ int halay_signature_is_valid(const struct halay_signature *signature, int size);
 int halay_signature_scales_are_valid(const struct halay_signature *signature);
 
 int halay_signature_equal(const struct halay_signature *a, const struct halay_signature *b);
-
-/* Returns nonzero for a sum or average of f32, f16 or bf16. */
-static inline int halay_sums_floats(int reduction, int dtype)
-{
-    return (reduction == HALAY_SUM || reduction == HALAY_AVERAGE) &&
-           (dtype == HALAY_F32 || dtype == HALAY_F16 || dtype == HALAY_BF16);
-}
 
 /* Returns nonzero if devices support it (collectives/transport/device_ops.h). */
 static inline int halay_signature_may_be_on_devices(const struct halay_signature *s)

@@ -8,7 +8,7 @@
  */
 #include "collectives/group/channel.h"
 #include "collectives/group/world.h"
-#include "fusion/paths/device/device_state.h"
+#include "fusion/paths/device/direct.h"
 #include "tests/cuda/cases.h"
 #include "tests/fusion/random.h"
 #include "tests/spawn.h"
@@ -154,7 +154,9 @@ static void sums_of(struct user *u)
 static void body_sums(struct rank_run *run)
 {
     struct user u = { .ctx = run->ctx };
+    const struct halay_signature sum = { .collective = HALAY_ALLREDUCE, .is_on_devices = 1 };
 
+    CHECK(halay_direct_may_take(&u.ctx->all, &sum) == halay_is_homogeneous(u.ctx)); /* or a plan's buckets wait */
     user_open(&u);
     sums_of(&u);
     user_close(&u);

@@ -6,6 +6,7 @@
 #define HALAY_DEVICE_STATE_H
 
 #include "collectives/group/transit.h"
+#include "collectives/group/world.h"
 #include "collectives/transport/device_ops.h"
 #include "collectives/transport/devices.h"
 #include "fusion/requests/carrier.h"
@@ -180,13 +181,13 @@ static inline int halay_nccl_may_take(const struct halay_context *ctx, const str
            s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype);
 }
 
-/* Returns nonzero if devices can take such a submission of all ranks; of several hosts they take sums alone. The same
- * on all ranks. */
+/* Returns nonzero if devices can take such a submission of all ranks: always the same, and on all ranks. */
 static inline int halay_direct_can_take(const struct halay_context *ctx, const struct halay_signature *s)
 {
-    return s->is_on_devices &&
-           (halay_device_carrier_of(ctx)->direct.hosts.count == 1 ||
-            (s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype)));
+    int is_sum = s->collective == HALAY_ALLREDUCE && !s->members && halay_sums_floats(s->reduction, s->dtype);
+
+    return s->is_on_devices && (halay_world_devices_can_take(ctx->world, is_sum) ||
+                                (is_sum && ctx->world->config.device_algorithm == HALAY_DEVICE_ALGORITHM_NCCL));
 }
 
 /* Returns nonzero if devices take it, bar a fall-back of its bucket. Any thread. */

@@ -62,12 +62,13 @@
 
 void halay_direct_init(struct halay_context *ctx)
 {
-    const struct halay_world *world = ctx->world;
-    int may_be = halay_hosts_init(ctx) && world->local_size <= HALAY_DEVICE_RANKS; /* the same on all ranks */
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    halay_device_carrier_of(ctx)->direct.passed = 0;
-    halay_device_carrier_of(ctx)->direct.wants_segment = halay_segments_are_wanted(ctx);
-    halay_direct_set_state(&halay_device_carrier_of(ctx)->direct, may_be ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
+    halay_hosts_init(ctx);
+    d->passed = 0;
+    d->wants_segment = halay_segments_are_wanted(ctx);
+    halay_direct_set_state(d,
+                           halay_world_devices_can_take(ctx->world, 1) ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
     halay_nccl_init(ctx);
 }
 

@@ -47,7 +47,7 @@ static const struct halay_device_host *host_of(const struct halay_context *ctx)
 
 /* ---- the ranks' places ---- */
 
-int halay_hosts_init(struct halay_context *ctx)
+void halay_hosts_init(struct halay_context *ctx)
 {
     const struct halay_world *world = ctx->world;
     struct halay_hosts *h = &direct_of(ctx)->hosts;
@@ -55,7 +55,6 @@ int halay_hosts_init(struct halay_context *ctx)
     h->count = world->cross_size;
     h->locals = world->local_size;
     h->local = world->local_rank;
-    return world->is_homogeneous;
 }
 
 /* Returns the rank of that number on a host. */

@@ -7,9 +7,8 @@
 
 #include "fusion/paths/device/device_state.h"
 
-/* Notes where this world's ranks are. Returns nonzero if the devices of its hosts can reduce together: the same on all
- * ranks. */
-int halay_hosts_init(struct halay_context *ctx);
+/* Notes where this world's ranks are. */
+void halay_hosts_init(struct halay_context *ctx);
 
 /* Makes the groups. HALAY_IN_PROGRESS: no bell rings, poll. */
 enum halay_status halay_hosts_make(struct halay_context *ctx);
