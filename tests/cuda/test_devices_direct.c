@@ -10,6 +10,8 @@
  */
 #include "collectives/choose/algorithms.h"
 #include "collectives/choose/tuning.h"
+#include "collectives/group/channel.h"
+#include "collectives/group/group.h"
 #include "collectives/reduce/reduce.h"
 #include "halay_elastic.h"
 #include "tests/cuda/cases.h"
@@ -154,6 +156,29 @@ static void run_round(struct user *u, struct random *shared)
     }
 }
 
+/* The ranks meet once a window: it is packed, and one unpacked, while another is reduced. */
+static void check_meetings(struct user *u)
+{
+    enum { WINDOWS = 12, COUNT = WINDOWS * SEGMENT / 2 / 4 };
+    struct area a = area_get(u, DEVICE, COUNT * 4);
+    struct halay_request *request = NULL;
+    double want[COUNT];
+
+    uint64_t before = halay_group_next(u->ctx->all.group);
+    CHECK(submit_filled(u, &a, COUNT, value_of, &request) == HALAY_OK);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    uint64_t meetings = halay_group_next(u->ctx->all.group) - before;
+    CHECK(!is_direct_here(u) || meetings <= WINDOWS + 4, "%d meetings", (int)meetings);
+    for (size_t i = 0; i < COUNT; i++) {
+        want[i] = 0;
+        for (int r = 0; r < u->size; r++)
+            want[i] += value_of(r, i);
+    }
+    area_compare(u, &a, HALAY_F32, want, COUNT, 0, "of many windows");
+    area_put(u, &a);
+}
+
 static void body_sums(struct user *u)
 {
     struct random shared = { seed_of_run() * 31 + (uint64_t)u->size };
@@ -164,6 +189,7 @@ static void body_sums(struct user *u)
         run_round(u, &shared);
     if (emu_calls)
         CHECK((launches() > before) == is_direct_here(u), "%zu launches", launches() - before);
+    check_meetings(u);
 }
 
 static void set_segment(struct halay_config *config, void *arg)
