@@ -227,7 +227,7 @@ static void count_product(struct queue *queue, const struct product *p)
     if (p->K)
         multiply(queue, "product", 1, p);
     else
-        moves(queue, "product", p->batch ? p->batch : 1, (double)(p->M * p->N));
+        moves(queue, "product", 1, (double)(p->M * p->N * (p->batch ? p->batch : 1)));
 }
 
 /* Instructions: what nvcc makes of a counter of four draws for sm_90. */

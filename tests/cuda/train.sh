@@ -142,7 +142,6 @@ graphs=$(counted cudaGraphLaunch)
 bench forecasts --device cuda --evaluate
 [ "$(counted bytes_to_devices)" -lt 40000 ] || wrong "3 forecasts bring $(counted bytes_to_devices) bytes to the device"
 check "what fails" "$top_builddir/tests/cuda/test_trainer"
-check "no algorithm for a product" env EMU_OFF=uninitialised "$top_builddir/tests/cuda/test_trainer" algorithm
 options='--device cuda'
 EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"
 EMU_MEMORY=4000000 refused 1 "'cuda' has failed: cudaErrorMemoryAllocation (" train none "$tft"

@@ -45,7 +45,8 @@ struct queue;
 
 struct queue_head {
     const struct kernels *kernels;
-    int narrow; /* activations are stored in bf16 */
+    int narrow;        /* activations are stored in bf16 */
+    char warning[160]; /* that is not logged yet; empty: none */
 };
 
 static inline const struct kernels *kernels_of(const struct queue *queue)

@@ -19,19 +19,23 @@ enum halay_status tft_queue_open(struct halay_log *log, const struct kernels *ke
     return status;
 }
 
-enum halay_status tft_queue_check(struct halay_log *log, const struct queue *queue)
+enum halay_status tft_queue_check(struct halay_log *log, struct queue *queue)
 {
-    const char *failure = kernels_of(queue)->failure(queue);
+    struct queue_head *head = (struct queue_head *)(void *)queue;
+    const char *failure = head->kernels->failure(queue);
     size_t room, all;
 
+    if (head->warning[0])
+        halay_warning(log, "device '%s': %s", head->kernels->name, head->warning);
+    head->warning[0] = 0;
     if (!failure)
         return HALAY_OK;
-    kernels_of(queue)->room(&room, &all);
+    head->kernels->room(&room, &all);
     if (all)
-        halay_error(log, "device '%s' has failed: %s (%zu of %zu MB are free)", kernels_of(queue)->name, failure,
+        halay_error(log, "device '%s' has failed: %s (%zu of %zu MB are free)", head->kernels->name, failure,
                     room >> 20, all >> 20);
     else /* it does not even say that any more */
-        halay_error(log, "device '%s' has failed: %s", kernels_of(queue)->name, failure);
+        halay_error(log, "device '%s' has failed: %s", head->kernels->name, failure);
     return HALAY_ERR_SYSTEM;
 }
 

@@ -16,7 +16,8 @@ enum halay_status tft_queue_open(struct halay_log *log, const struct kernels *ke
 enum halay_status tft_queue_no_memory(struct halay_log *log, const struct kernels *kernels, const char *what,
                                       size_t bytes);
 
-/* HALAY_ERR_SYSTEM if a call of the device's has failed since the queue was opened; what was computed means nothing. */
-enum halay_status tft_queue_check(struct halay_log *log, const struct queue *queue);
+/* HALAY_ERR_SYSTEM if a call of the device's has failed since the queue was opened; what was computed means nothing.
+ * Logs the queue's warning, once. */
+enum halay_status tft_queue_check(struct halay_log *log, struct queue *queue);
 
 #endif

@@ -82,6 +82,7 @@ struct queue {
     int capture_failed;                               /* its calls are made again */
     size_t next_graph;                                /* whose place is taken next */
     const char *failure;                              /* the text of the first, or NULL */
+    int warned;                                       /* of a product that is our own */
 };
 
 /* Keep the first failure; what follows runs and means nothing. */

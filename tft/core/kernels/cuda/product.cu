@@ -12,8 +12,12 @@
  * The algorithm is the first suggestion, not the fastest of several that are timed: suggestions cut K into parts of
  * their own, so the sums' last bits differ, and of two that are equally fast now one wins, now the other. The same
  * training gives the same bits when it is run again, or resumed.
+ *
+ * Where the library suggests none, a kernel of our own makes the product, a thread a number. It takes any product, and
+ * is slow: the queue has a warning.
  */
 #include "tft/core/kernels/cuda/device.cuh"
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -34,6 +38,7 @@ struct plan {
     struct plan_key key; /* batch 0: a free place */
     cublasLtMatmulDesc_t product;
     cublasLtMatrixLayout_t a, b, c;
+    int has_algorithm; /* 0: the library has none */
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace; /* bytes that it wants */
 };
@@ -146,7 +151,7 @@ static cublasStatus_t set_preference(cublasLtMatmulPreference_t preference, cons
     return status;
 }
 
-/* Takes the first of the library's suggestions. */
+/* Takes the first of the library's suggestions. Where it has none, it returns no result or NOT_SUPPORTED. */
 static cublasStatus_t choose_algorithm(struct cuda_plans *plans, struct plan *plan)
 {
     cublasLtMatmulPreference_t preference = NULL;
@@ -159,15 +164,26 @@ static cublasStatus_t choose_algorithm(struct cuda_plans *plans, struct plan *pl
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasLtMatmulAlgoGetHeuristic(plans->handle, plan->product, plan->b, plan->a, plan->c, plan->c,
                                                 preference, 1, &found, &count);
-    if (status == CUBLAS_STATUS_SUCCESS && !count)
-        status = CUBLAS_STATUS_NOT_SUPPORTED;
-    if (status == CUBLAS_STATUS_SUCCESS) {
+    plan->has_algorithm = status == CUBLAS_STATUS_SUCCESS && count && found.state == CUBLAS_STATUS_SUCCESS;
+    if (plan->has_algorithm) {
         plan->algorithm = found.algo;
         plan->workspace = found.workspaceSize;
     }
     if (preference)
         cublasLtMatmulPreferenceDestroy(preference); /* cannot fail */
-    return status;
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? CUBLAS_STATUS_SUCCESS : status;
+}
+
+/* Warns of the first product without an algorithm. */
+static void warn_of_own(struct queue *queue, const struct plan_key *key)
+{
+    char *const text = queue->head.warning;
+
+    if (!queue->warned)
+        snprintf(text, sizeof queue->head.warning,
+                 "cuBLASLt has no algorithm for a product (%zu, %zu) of %zu terms in %s: a slower kernel makes it",
+                 key->M, key->N, key->K, key->narrow_factors ? "bf16" : "f32");
+    queue->warned = 1;
 }
 
 static size_t hash_key(const struct plan_key *key)
@@ -199,8 +215,11 @@ static const struct plan *plan_of(struct queue *queue, const struct plan_key *ke
     plan_clear(plan);
     memcpy(&plan->key, key, sizeof *key); /* an assignment need not copy its padding */
     if (note_status(queue, make_layouts(plan)) && note_status(queue, describe_product(plan, bias)) &&
-        note_status(queue, choose_algorithm(queue->plans, plan)))
+        note_status(queue, choose_algorithm(queue->plans, plan))) {
+        if (!plan->has_algorithm)
+            warn_of_own(queue, key);
         return plan;
+    }
     plan_clear(plan);
     return NULL;
 }
@@ -237,18 +256,24 @@ void cuda_plans_destroy(struct queue *queue)
 namespace product_kernels
 {
 
-/* The result of a product of no terms. */
-template <class T> struct empty_product {
-    float *to;
-    const float *bias;
-    size_t N, ld;
-    int add;
+/* A product without the library; its factors' element is T. */
+template <class T> struct own_product {
+    struct product p;
 
     __device__ void operator()(size_t i) const
     {
-        float *const at = to + i / N * ld + i % N;
+        const size_t n = i % p.N, m = i / p.N % p.M, item = i / p.N / p.M;
+        const size_t a_step = p.a.transposed ? p.a.ld : 1, b_step = p.b.transposed ? 1 : p.b.ld;
+        const view<T> a(p.a.data + item * p.step_a + m * (p.a.transposed ? 1 : p.a.ld));
+        const view<T> b(p.b.data + item * p.step_b + n * (p.b.transposed ? p.b.ld : 1));
+        float *const to = p.to.data + item * p.step_to + m * p.to.ld + n;
+        float sum = 0;
 
-        put<T>((add ? get<T>(at) : 0) + (bias ? bias[i % N] : 0), at);
+        for (size_t k = 0; k < p.K; k++)
+            sum += a.get(k * a_step) * b.get(k * b_step);
+        sum += p.to.add ? load_any<1>(to).v[0] : 0;
+        sum += p.bias ? load_any<1>(p.bias + n).v[0] : 0;
+        store_any<1>({ { sum } }, to);
     }
 };
 
@@ -342,15 +367,11 @@ static struct product narrow_product(struct queue *queue, const struct product *
     return own;
 }
 
-static void empty_run(struct queue *queue, const struct product *p)
+static void own_run(struct queue *queue, const struct product *p)
 {
-    for (size_t i = 0; i < (p->batch ? p->batch : 1); i++)
-        with_element(p->to.data, [&](auto element) {
-            run_each(
-                queue,
-                empty_product<decltype(element)>{ p->to.data + i * p->step_to, p->bias, p->N, p->to.ld, p->to.add },
-                p->M * p->N);
-        });
+    with_element(p->a.data, [&](auto element) {
+        run_each(queue, own_product<decltype(element)>{ *p }, (p->batch ? p->batch : 1) * p->M * p->N);
+    });
 }
 
 void cuda_product(struct queue *queue, const struct product *product)
@@ -358,7 +379,7 @@ void cuda_product(struct queue *queue, const struct product *product)
     const float one = 1, kept = product->to.add ? 1 : 0;
 
     if (!product->K) {
-        empty_run(queue, product);
+        own_run(queue, product);
         return;
     }
     const struct product p = narrow_product(queue, product);
@@ -367,6 +388,10 @@ void cuda_product(struct queue *queue, const struct product *product)
     const struct plan_key key = key_of(queue, &p);
     const void *const bias = tft_place_of(p.bias);
     const struct plan *plan = plan_of(queue, &key, bias);
+    if (plan && !plan->has_algorithm) {
+        own_run(queue, &p);
+        return;
+    }
     if (!plan || (bias && !note_status(queue, set_attribute(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                                             sizeof bias))))
         return;
