@@ -19,7 +19,8 @@ extern "C" {
 __attribute__((weak)) void emu_fail(const char *call, int nth, int code);
 
 /* How many calls of this name there have been; "bytes_to_devices", "bytes_from_devices": what asynchronous copies with
- * memory of the host have moved; "products_that_may_round": those in bf16 and tf32. */
+ * memory of the host have moved; "products_that_may_round": those in bf16 and tf32; "workspace_limits": the bytes of
+ * workspace that cuBLASLt's heuristic was told to stay below, those of all calls together. */
 __attribute__((weak)) size_t emu_calls(const char *call);
 
 /* The devices' compute capability from now on, which is 90 at first: 75 for 7.5. */

@@ -63,12 +63,12 @@ static void small_config(struct tft_model_config *config, const struct tft_devic
     config->device = *device;
 }
 
-/* Returns how many of the products of a queue that asks for tf32 may round their factors. */
-static size_t rounded_products(const struct kernels *k)
+/* A product of a queue that asks for tf32: whether it may round its factors, and its algorithm's limit of workspace. */
+static void check_product(const struct kernels *k, size_t rounded, size_t workspace)
 {
     enum { SIDE = 4, REALS = 3 * SIDE * SIDE };
     const struct queue_needs needs = { .tf32 = 1 };
-    const size_t before = emu_calls("products_that_may_round");
+    const size_t rounded_before = emu_calls("products_that_may_round"), limits = emu_calls("workspace_limits");
     real values[REALS] = { 0 }, *memory = k->alloc(sizeof values);
     struct queue *queue = NULL;
 
@@ -83,9 +83,11 @@ static size_t rounded_products(const struct kernels *k)
     k->product(queue, &product);
     k->to_host(queue, memory, sizeof values, values);
     CHECK(!k->failure(queue), "a product: %s", k->failure(queue));
+    CHECK(emu_calls("products_that_may_round") - rounded_before == rounded, "a product in tf32 that is not to round");
+    CHECK(emu_calls("workspace_limits") - limits == workspace, "a workspace of %zu bytes, not %zu",
+          emu_calls("workspace_limits") - limits, workspace);
     k->close(queue);
     k->release(memory);
-    return emu_calls("products_that_may_round") - before;
 }
 
 /* What older devices cannot do, they are not asked to. */
@@ -100,13 +102,16 @@ static void check_capability(struct halay_log *log)
            "compute capability 7.0, and 7.5 (T4) is the least");
     emu_capability(75);
     REQUIRE(tft_device_open(log, TFT_DEVICE_CUDA, 0, &device) == HALAY_OK);
-    CHECK(!device.kernels->has_bf16() && rounded_products(device.kernels) == 0, "tf32 on sm_75");
+    CHECK(!device.kernels->has_bf16(), "bf16 on sm_75");
+    check_product(device.kernels, 0, 4 << 20);
     small_config(&config, &device);
     config.dtype = TFT_BF16;
     expect(tft_model_create(log, &config, &model), HALAY_ERR_UNSUPPORTED, "no matrix products in bf16 here");
     emu_capability(80);
-    CHECK(device.kernels->has_bf16() && rounded_products(device.kernels) == 1, "tf32 on sm_80");
+    CHECK(device.kernels->has_bf16(), "no bf16 on sm_80");
+    check_product(device.kernels, 1, 4 << 20);
     emu_capability(90);
+    check_product(device.kernels, 1, 32 << 20);
 }
 
 /* Workers of a small model, whose next step gets such a fault. */

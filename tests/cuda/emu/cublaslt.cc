@@ -317,6 +317,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
         found("cublas", "%s", fault);
     if (fault || most < 1)
         return CUBLAS_STATUS_NOT_SUPPORTED;
+    emu::count("workspace_limits", preference->workspace);
     if (call.refused)
         return draw()() % 2 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < 4; i++) { // halay's own rule: the fastest kernels load 16 bytes at once
