@@ -172,7 +172,7 @@ static size_t counted_rows_scratch(size_t R, size_t W)
 
 static size_t counted_lstm_scratch(size_t S, size_t B, size_t H)
 {
-    return B * H;
+    return 2 * B * H;
 }
 
 static size_t counted_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d)

@@ -612,12 +612,42 @@ static void check_bf16_lstm(size_t S, size_t B, size_t H, int pads)
     there = far_f32;
 }
 
+/* What a cell keeps over many steps is not rounded at each: with gates that let 1 - 1/256 of d_c pass, and nothing
+ * else, .75 would become .5. */
+static void check_long_memory(void)
+{
+    enum { S = 64, B = 70, H = 2, FORGET = H, STATE = B * H }; /* a launch for each step */
+    struct both *u = reals(H * 4 * H), *gates = acts(S * STATE * 4), *h = acts((S + 1) * STATE),
+                *c = reals((S + 1) * STATE), *d_out = acts(S * STATE), *d_h = acts(STATE), *d_c = acts(STATE),
+                *scratch = acts(cuda->lstm_scratch(S, B, H));
+    struct both *const zeros[] = { u, gates, d_out, d_h };
+    float got[STATE];
+
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+        memset(zeros[i]->near, 0, zeros[i]->bytes);
+        for (size_t row = 0; zeros[i] == gates && row < S * B; row++)
+            for (size_t k = 0; k < H; k++)
+                ((float *)gates->near)[row * 4 * H + FORGET + k] = 1 - 1.0f / 256;
+        upload(zeros[i]);
+    }
+    for (size_t i = 0; i < STATE; i++)
+        ((float *)d_c->near)[i] = 0.75f;
+    upload(d_c);
+    cuda->lstm_backward(
+        there, &(struct lstm_run){ .S = S, .B = B, .H = H, .u = u->far, .gates = gates->far, .h = h->far, .c = c->far },
+        &(struct lstm_gradient){ .d_out = d_out->far, .d_h = d_h->far, .d_c = d_c->far, .scratch = scratch->far });
+    download(d_c, got);
+    CHECK(fabs(got[STATE - 1] / (0.75 * pow(1 - 1.0 / 256, S)) - 1) < 1.0 / 256, "d_c is %g", (double)got[STATE - 1]);
+    clean();
+}
+
 /* U in f32 split over blocks, then in bf16 in each of them: as many blocks as there are multiprocessors, and more. */
 static void check_all_lstm(void)
 {
     check_lstm(4, 3, 5, 0, 1e-4);
     check_lstm(3, 2, 6, 1, 1e-4);
     check_lstm(4, 70, 3, 1, 1e-4); /* a launch for each step */
+    check_long_memory();
     check_lstm(3, 9, 12, 1, 1e-4); /* by four */
     check_lstm(3, 33, 8, 0, 1e-4);
     check_lstm(3, 257, 1, 1, 1e-4);

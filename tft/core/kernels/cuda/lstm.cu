@@ -39,14 +39,15 @@ template <class T> struct lstm_cell {
     }
 };
 
-/* d_c: in of c_t, out of c_(t-1). The gradient of h_t is the sum of those from step t + 1 and from above; for a step
- * that does not exist it passes on to h_(t-1) (`passed`), after the product of gates that are 0. */
+/* d_c is of c_t, made of c_(t-1); they may be one array. The gradient of h_t is the sum of those from step t + 1 and
+ * from above; for a step that does not exist it passes on to h_(t-1) (`passed`), after the product of gates that are
+ * 0. */
 template <class T> struct lstm_cell_backward {
     size_t B, H, t;
     const size_t *padding;
     float *gates;
-    const float *c_before, *c, *d_h, *d_out;
-    float *d_c, *passed;
+    const float *c_before, *c, *d_h, *d_out, *d_c;
+    float *made, *passed;
 
     __device__ void operator()(size_t i) const
     {
@@ -57,17 +58,18 @@ template <class T> struct lstm_cell_backward {
             for (size_t gate = 0; gate < GATES; gate++)
                 put<T>(0, at + gate * H);
             put<T>(get<T>(d_h + i), passed + i);
+            store_any<1>(load_any<1>(d_c + i), made + i);
             return;
         }
         const lstm_unit_gradient d =
             lstm_unit_backward(get<T>(at), get<T>(at + H), get<T>(at + 2 * H), get<T>(at + 3 * H), c[i], c_before[i],
-                               get<T>(d_h + i) + get<T>(d_out + i), get<T>(d_c + i));
+                               get<T>(d_h + i) + get<T>(d_out + i), load_any<1>(d_c + i).v[0]);
 
         put<T>(d.i, at);
         put<T>(d.f, at + H);
         put<T>(d.g, at + 2 * H);
         put<T>(d.o, at + 3 * H);
-        put<T>(d.c, d_c + i);
+        store_any<1>({ { d.c } }, made + i);
         put<T>(0, passed + i);
     }
 };
@@ -104,11 +106,13 @@ void cuda_lstm(struct queue *queue, const struct lstm_run *run)
     }
 }
 
-/* d_h of a step is made beside that of the step after it: in scratch, then in d->d_h again, and so on. */
+/* d_h of a step is made beside that of the step after it: in scratch, then in d->d_h again, and so on. d_c is rounded
+ * once: between the steps it is reals, in scratch after the others where d->d_c is narrow. */
 void cuda_lstm_backward(struct queue *queue, const struct lstm_run *run, const struct lstm_gradient *d)
 {
     const size_t H = run->H, B = run->B;
     real *d_h = d->d_h, *made = d->scratch;
+    real *const d_c = tft_is_narrow(d->d_c) ? static_cast<real *>(tft_place_of(d->scratch)) + B * H : d->d_c;
 
     if (run_together(queue, { *run, d->d_out, d->d_h, d->d_c }))
         return;
@@ -119,7 +123,8 @@ void cuda_lstm_backward(struct queue *queue, const struct lstm_run *run, const s
         with_element(gates, [&](auto element) {
             run_each(queue,
                      lstm_cell_backward<decltype(element)>{ B, H, run->first + t, run->padding, gates, run->c + before,
-                                                            run->c + after, d_h, d->d_out + before, d->d_c, made },
+                                                            run->c + after, d_h, d->d_out + before,
+                                                            t + 1 < run->S ? d_c : d->d_c, t > 0 ? d_c : d->d_c, made },
                      B * H);
         });
         cuda_multiply(queue, matrix_of(gates, 4 * H), matrix_t(run->u, 4 * H), B, H, 4 * H, added(made, H));
@@ -132,5 +137,5 @@ void cuda_lstm_backward(struct queue *queue, const struct lstm_run *run, const s
 size_t cuda_lstm_scratch(size_t S, size_t B, size_t H)
 {
     (void)S;
-    return B * H;
+    return 2 * B * H;
 }
