@@ -177,7 +177,7 @@ static size_t counted_lstm_scratch(size_t S, size_t B, size_t H)
 
 static size_t counted_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d)
 {
-    return B * heads * N * d;
+    return B * heads * (N + T) * d;
 }
 
 /* ---- kernels.def: COUNT ------------------------------------------------------------------------------------------ */

@@ -152,17 +152,18 @@ static __device__ __forceinline__ void rows_sum(const float *weights, unsigned w
     }
 }
 
-/* Four columns of a row of n, or fewer at its end; adds: to what is there. */
+/* Four columns of a row of n, or fewer at its end, added to reals at `sums`, if not NULL. */
 template <int V>
-static __device__ __forceinline__ void columns_put(pack<QUAD> x, unsigned column, unsigned n, bool adds, float *row)
+static __device__ __forceinline__ void columns_put(pack<QUAD> x, unsigned column, unsigned n, const float *sums,
+                                                   float *row)
 {
-    if (V == QUAD && adds)
-        add_scaled(1, load_any<QUAD>(row + column), &x);
+    if (V == QUAD && sums)
+        add_scaled(1, load<QUAD>(sums + column), &x);
     if (V == QUAD)
         store_any<QUAD>(x, row + column);
     for (unsigned e = 0; V == 1 && e < QUAD; e++)
         if (column + e < n)
-            store_any<1>({ { (adds ? load_any<1>(row + column + e).v[0] : 0) + x.v[e] } }, row + column + e);
+            store_any<1>({ { (sums ? sums[column + e] : 0) + x.v[e] } }, row + column + e);
 }
 
 /* Scores of `count` queries: with the keys, or, backward, of d_o with the values. */
@@ -194,7 +195,7 @@ static __device__ void put_products(const attend_block &at, const float *rows, s
             __syncthreads();
         }
         if (query < count)
-            columns_put<V>(sum, column, at.d, false, to + query * to_step);
+            columns_put<V>(sum, column, at.d, NULL, to + query * to_step);
     }
 }
 
@@ -309,9 +310,9 @@ static __device__ void scores_backward(const attend_block &at, const float *weig
     }
 }
 
-/* d_k of the head, or what these queries add to it. */
+/* d_k of the head, or its sum so far: that of the queries before, if not NULL, and of these. */
 template <int V>
-static __device__ void put_keys(const attend_block &at, const shape &s, unsigned count, bool adds, float *d_k)
+static __device__ void put_keys(const attend_block &at, const shape &s, unsigned count, const float *before, float *d_k)
 {
     for (unsigned i = threadIdx.x; i < (at.T + QUAD - 1) / QUAD * at.quads; i += THREADS) {
         const unsigned t = i / at.quads * QUAD, column = i % at.quads * QUAD;
@@ -319,16 +320,17 @@ static __device__ void put_keys(const attend_block &at, const shape &s, unsigned
 
         rows_sum(at.weights + t, at.width, at.queries + column, at.stride, count, sums);
         for (unsigned e = 0; e < QUAD && t + e < at.T; e++) {
-            float *const row = d_k + ((t + e) * s.B + at.b) * at.H + at.h * s.d;
+            const size_t row = ((t + e) * s.B + at.b) * at.H + at.h * s.d;
 
-            columns_put<V>(sums[e], column, at.d, adds, row);
+            columns_put<V>(sums[e], column, at.d, before ? before + row : NULL, d_k + row);
         }
     }
 }
 
+/* sums: of d_k over the queries so far, reals. */
 template <int V, int W>
 static __global__ void __launch_bounds__(THREADS, V == QUAD ? 0 : 4)
-    attend_backward(shape s, const float *d_o, float *d_q, float *d_k)
+    attend_backward(shape s, const float *d_o, float *d_q, float *sums, float *d_k)
 {
     const attend_block at(s);
 
@@ -344,7 +346,7 @@ static __global__ void __launch_bounds__(THREADS, V == QUAD ? 0 : 4)
         tile_take<V>(s.q + place, s.B * at.H, s.d, count, rows, at.stride, at.queries);
         __syncthreads();
         put_products<V>(at, s.k + at.b * at.H + at.h * s.d, s.B * at.H, s.d, count, d_q + place, s.B * at.H);
-        put_keys<V>(at, s, count, n > 0, d_k);
+        put_keys<V>(at, s, count, n > 0 ? sums : NULL, n + count < s.N ? sums : d_k);
         __syncthreads();
     }
 }
@@ -374,7 +376,7 @@ static __global__ void __launch_bounds__(THREADS) values_backward(shape s, const
             __syncthreads();
         }
         for (unsigned e = 0; e < QUAD && t + e < there; e++)
-            columns_put<V>(sums[e], column, static_cast<unsigned>(s.d), false, d_v + ((first + t + e) * s.B + b) * s.d);
+            columns_put<V>(sums[e], column, static_cast<unsigned>(s.d), NULL, d_v + ((first + t + e) * s.B + b) * s.d);
     }
 }
 
@@ -447,12 +449,13 @@ static void attend_launch(struct queue *queue, void (*kernel)(shape, P...), cons
 }
 
 template <int V, int W>
-static void attend_back(struct queue *queue, const shape &s, const float *d_o, const struct attention_gradient *to)
+static void attend_back(struct queue *queue, const shape &s, const float *d_o, float *sums,
+                        const struct attention_gradient *to)
 {
     const size_t shared = values_shared(s);
     const dim3 blocks(static_cast<unsigned>(s.B), static_cast<unsigned>((s.T + KEYS - 1) / KEYS));
 
-    attend_launch(queue, attend_backward<V, W>, s, d_o, to->d_q, to->d_k);
+    attend_launch(queue, attend_backward<V, W>, s, d_o, to->d_q, sums, to->d_k);
     cuda_note(queue, cudaFuncSetAttribute(values_backward<V, W>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                           static_cast<int>(shared)));
     cuda_note(queue, cuda_launch(values_backward<V, W>, blocks, THREADS, shared, queue->stream, s, d_o, to->d_v));
@@ -475,20 +478,22 @@ void cuda_attention(struct queue *queue, const struct attention_run *run, real *
 void cuda_attention_backward(struct queue *queue, const struct attention_run *run, const struct attention_gradient *to)
 {
     const shape s = shape_of(queue, run);
-    const bool by_four = takes_four(s.d, s.q, s.k, s.v, s.o, to->d_q, to->d_k, to->d_v);
     float *const d_o = run->scratch;
+    float *const sums = tft_is_narrow(to->d_k) ? d_o + run->B * run->heads * run->N * run->d : to->d_k;
+    const bool by_four = takes_four(s.d, s.q, s.k, s.v, s.o, to->d_q, to->d_k, to->d_v, sums);
 
     run_each(queue, spread_mean{ *run, to->d_mean, d_o }, run->B * run->heads * run->N * run->d);
     if (by_four && takes_four(s.T, s.a))
-        attend_back<4, 4>(queue, s, d_o, to);
+        attend_back<4, 4>(queue, s, d_o, sums, to);
     else if (by_four)
-        attend_back<4, 1>(queue, s, d_o, to);
+        attend_back<4, 1>(queue, s, d_o, sums, to);
     else
-        attend_back<1, 1>(queue, s, d_o, to);
+        attend_back<1, 1>(queue, s, d_o, sums, to);
 }
 
 size_t cuda_attention_scratch(size_t B, size_t T, size_t N, size_t heads, size_t d)
 {
-    (void)T;
-    return B * heads * N * d;
+    const size_t keys = N > 1 ? T : 0; /* whose gradients are sums of several chunks of queries, in a narrow queue */
+
+    return B * heads * (N + keys) * d;
 }
