@@ -145,6 +145,10 @@ check "what fails" "$top_builddir/tests/cuda/test_trainer"
 options='--device cuda'
 EMU_DEVICES=0 refused 1 "a GPU may be hidden" train none "$tft"
 EMU_MEMORY=4000000 refused 1 "'cuda' has failed: cudaErrorMemoryAllocation (" train none "$tft"
+options=''
+# shellcheck disable=SC2016 # the shell of a rank expands it
+refused 1 "'device' is 'cuda' on rank 1 and 'cpu' on rank 0: give all ranks the same" train none "$halayrun" -np 2 \
+    sh -c '[ "$HALAY_RANK" = 0 ] || export HALAY_TFT_DEVICE=cuda; exec "$0" "$@"' "$tft"
 options='--device cuda --hidden-size 32 --batch-size 1000'
 EMU_MEMORY=45360128 refused 1 "samples would fit ('batch_size', or more ranks)" train none "$tft"
 # Rows stay on the host where they would take what later allocations need, with the same losses.

@@ -61,6 +61,26 @@ static size_t granule_of_device(const struct tft_trainer *t)
     return share < TFT_DEVICE_GRANULE ? share : TFT_DEVICE_GRANULE;
 }
 
+/* Ranks of different devices would sum up gradients of different batches, in other buckets. */
+static enum halay_status check_devices(struct tft_trainer *t)
+{
+    int32_t ranks[] = { [TFT_DEVICE_CPU] = 0, [TFT_DEVICE_CUDA] = 0 }; /* the size less the first rank that has it */
+    const size_t mine = (size_t)t->config->device, kinds = sizeof ranks / sizeof *ranks;
+    enum halay_status status;
+
+    if (t->options->elastic || t->ranks == 1) /* other ranks may be at work already */
+        return HALAY_OK;
+    ranks[mine] = t->ranks - t->rank;
+    if ((status = halay_allreduce(t->ctx, "devices", NULL, ranks, kinds, HALAY_I32, HALAY_MAX)))
+        return status;
+    for (size_t i = 0; i < kinds; i++)
+        if (ranks[i] && i != mine)
+            return halay_fail(t->log, HALAY_ERR_CONFIG,
+                              "'device' is '%s' on rank %d and '%s' on rank %d: give all ranks the same",
+                              tft_device_words[mine], t->ranks - ranks[mine], tft_device_words[i], t->ranks - ranks[i]);
+    return HALAY_OK;
+}
+
 static enum halay_status set_up_model(struct tft_trainer *t)
 {
     struct tft_model_config model;
@@ -155,7 +175,7 @@ enum halay_status tft_trainer_init(struct tft_trainer *t)
     status = tft_targets_check(t->log, t->data);
     if (!status && t->rank == 0 && tft_loss_is_unscaled(t->data->loss)) /* of others prepare has warned */
         (void)tft_targets_warn(t->log, t->data, SIZE_MAX);
-    if (status || (status = set_up_windows(t)) ||
+    if (status || (status = check_devices(t)) || (status = set_up_windows(t)) ||
         (status = tft_blend_fit(t->log, &t->epoch.train, &t->config->quantiles, &t->made_of.blend)) ||
         (status = set_up_model(t)) || (status = set_up_exchange(t)))
         return status;
