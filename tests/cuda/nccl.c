@@ -2,10 +2,12 @@
  *
  * A stand-in for NCCL, for the emulation: what perf/src/versus/perf_nccl.c and collectives/transport/cuda/cuda_nccl.c
  * call. Ranks are processes that meet in a file; sums are made on the host. In a communicator that blocks a call
- * returns when they are there; in one that does not the stream makes them, and waits for the other ranks.
+ * returns when they are there. In one that does not the stream makes them, and waits for the other ranks; a group is
+ * given to the stream at once or by a later look, as EMU_SEED has it. An abort waits for those of all ranks that live.
  *
  * NCCL_DUPLICATE=1: it finds two ranks on one GPU, which it cannot see here. NCCL_VERSION: what it says it is.
  * NCCL_FAILS=N: the N-th sum of a communicator that does not block is an error, which is reported later.
+ * NCCL_STUCK=N: its N-th group is given to the stream by the abort only.
  */
 #include "base/half.h"
 #include <cuda_runtime_api.h>
@@ -32,6 +34,7 @@ typedef struct {
 struct meeting {
     atomic_int came;    /* ranks, over all calls */
     atomic_int is_over; /* a rank has aborted */
+    atomic_int has_aborted[RANKS_MOST];
     atomic_int process[RANKS_MOST];
     float data[RANKS_MOST][FLOATS_MOST];
 };
@@ -40,7 +43,19 @@ struct ncclComm {
     int rank, ranks, calls;
     struct ncclComm **out;     /* does not block, and has not been looked at: where the caller keeps it */
     int is_async, sums, fails; /* does not block: the sums so far, the number of the one that fails */
+    int groups, looks;         /* so far; until the last one's sums are given to the stream */
+    struct call *first, **last;
     atomic_int is_aborted, is_lost;
+};
+
+/* A sum of a group. */
+struct call {
+    const void *in;
+    void *out;
+    size_t count;
+    int dtype, op;
+    cudaStream_t stream;
+    struct call *next;
 };
 
 /* A sum that a stream makes. */
@@ -50,6 +65,8 @@ struct job {
     size_t count;
     int dtype, op;
 };
+
+static __thread struct ncclComm *grouped; /* has calls in the thread's group */
 
 struct config {
     size_t size;
@@ -102,9 +119,23 @@ STAND_IN int ncclGetUniqueId(ncclUniqueId *id)
     return 0;
 }
 
+static int number_of_variable(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text ? atoi(text) : 0;
+}
+
 static int have_all_come(const struct ncclComm *comm)
 {
     return atomic_load(&comm->meeting->came) >= comm->calls * comm->ranks;
+}
+
+static int is_dead(const struct ncclComm *comm, int rank)
+{
+    int process = atomic_load(&comm->meeting->process[rank]);
+
+    return process && kill(process, 0) && errno == ESRCH;
 }
 
 /* Returns nonzero if a rank will come no more. */
@@ -112,10 +143,8 @@ static int is_missing(const struct ncclComm *comm)
 {
     int missing = atomic_load(&comm->meeting->is_over);
 
-    for (int r = 0; r < comm->ranks; r++) {
-        int process = atomic_load(&comm->meeting->process[r]);
-        missing |= process && kill(process, 0) && errno == ESRCH;
-    }
+    for (int r = 0; r < comm->ranks; r++)
+        missing |= is_dead(comm, r);
     return missing;
 }
 
@@ -166,8 +195,6 @@ STAND_IN int ncclCommInitRank(struct ncclComm **out, int ranks, ncclUniqueId id,
 STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUniqueId id, int rank,
                                     const struct config *config)
 {
-    const char *fails = getenv("NCCL_FAILS");
-
     if (config->size != sizeof *config || config->magic != 0xcafebeef || config->version != 21400 || config->blocking)
         return INVALID;
     int result = comm_open(out, ranks, &id, rank);
@@ -175,53 +202,11 @@ STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUnique
         return result;
     (*out)->out = out;
     (*out)->is_async = 1;
-    (*out)->fails = fails ? atoi(fails) : 0;
+    (*out)->fails = number_of_variable("NCCL_FAILS");
     (*out)->calls = 1;
     if (atomic_fetch_add(&(*out)->meeting->came, 1) + 1 == ranks) /* the last one: all have opened the file */
         unlink(id.internal);
     return IN_PROGRESS;
-}
-
-/* The first look moves it, as the real one may write the caller's communicator until it has been made. */
-static struct ncclComm *comm_moved(struct ncclComm *comm)
-{
-    struct ncclComm *moved = malloc(sizeof *moved);
-
-    if (!moved)
-        return NULL;
-    memcpy(moved, comm, sizeof *moved);
-    *comm->out = moved;
-    moved->out = NULL;
-    comm->is_async = 0; /* of no use any more */
-    return moved;
-}
-
-STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error)
-{
-    if (!comm->is_async || (comm->out && !(comm = comm_moved(comm))))
-        return INVALID;
-    *error = comm->fails && comm->sums >= comm->fails ? SYSTEM_ERROR : atomic_load(&comm->is_lost) ? REMOTE_ERROR : 0;
-    if (!*error && !comm->sums && !have_all_come(comm))
-        *error = IN_PROGRESS;
-    return 0;
-}
-
-/* What the stream has of it may still look at it, so it stays. */
-STAND_IN int ncclCommAbort(struct ncclComm *comm)
-{
-    atomic_store(&comm->meeting->is_over, 1);
-    atomic_store(&comm->is_aborted, 1);
-    return 0;
-}
-
-STAND_IN int ncclGroupStart(void)
-{
-    return 0;
-}
-
-STAND_IN int ncclGroupEnd(void)
-{
-    return 0;
 }
 
 STAND_IN int ncclCommDestroy(struct ncclComm *comm)
@@ -290,29 +275,119 @@ static void run_job(void *arg)
     }
 }
 
-static int give_job(const void *in, void *out, size_t count, int dtype, int op, struct ncclComm *comm,
-                    cudaStream_t stream)
+/* Gives a sum to its stream. */
+static int give_job(struct ncclComm *comm, const struct call *call)
 {
     struct job *job = calloc(1, sizeof *job); /* stays, as does its memory */
-    size_t bytes = count * (dtype == FLOAT32 ? 4 : 2);
+    size_t bytes = call->count * (call->dtype == FLOAT32 ? 4 : 2);
 
-    if (!job || (dtype != FLOAT16 && dtype != FLOAT32 && dtype != BFLOAT16) || (op && op != AVERAGE))
-        return INVALID;
-    *job = (struct job){ .comm = comm, .count = count, .dtype = dtype, .op = op };
+    if (!job)
+        return SYSTEM_ERROR;
+    *job = (struct job){ .comm = comm, .count = call->count, .dtype = call->dtype, .op = call->op };
     comm->sums++;
     if (cudaHostAlloc(&job->data, bytes + 1, cudaHostAllocDefault) != cudaSuccess ||
-        cudaMemcpyAsync(job->data, in, bytes, cudaMemcpyDeviceToHost, stream) != cudaSuccess ||
-        cudaLaunchHostFunc(stream, run_job, job) != cudaSuccess ||
-        cudaMemcpyAsync(out, job->data, bytes, cudaMemcpyHostToDevice, stream) != cudaSuccess)
+        cudaMemcpyAsync(job->data, call->in, bytes, cudaMemcpyDeviceToHost, call->stream) != cudaSuccess ||
+        cudaLaunchHostFunc(call->stream, run_job, job) != cudaSuccess ||
+        cudaMemcpyAsync(call->out, job->data, bytes, cudaMemcpyHostToDevice, call->stream) != cudaSuccess)
         return SYSTEM_ERROR;
     return 0;
+}
+
+/* Gives the last group's sums to their streams. */
+static int give_calls(struct ncclComm *comm)
+{
+    int result = 0;
+
+    for (struct call *call = comm->first, *next; call; call = next) {
+        next = call->next;
+        result = result ? result : give_job(comm, call);
+        free(call);
+    }
+    comm->first = NULL;
+    return result;
+}
+
+/* Before the group before it has been given, it is an error. */
+static int group_add(struct ncclComm *comm, const struct call *call)
+{
+    struct call *kept = malloc(sizeof *kept);
+
+    if (!kept || (comm->first && grouped != comm) ||
+        (call->dtype != FLOAT16 && call->dtype != FLOAT32 && call->dtype != BFLOAT16) ||
+        (call->op && call->op != AVERAGE))
+        return INVALID;
+    *kept = *call;
+    if (!comm->first)
+        comm->last = &comm->first;
+    *comm->last = kept;
+    comm->last = &kept->next;
+    grouped = comm;
+    return 0;
+}
+
+/* The first look moves it, as the real one may write the caller's communicator until it has been made. */
+static struct ncclComm *comm_moved(struct ncclComm *comm)
+{
+    struct ncclComm *moved = malloc(sizeof *moved);
+
+    if (!moved)
+        return NULL;
+    memcpy(moved, comm, sizeof *moved);
+    *comm->out = moved;
+    moved->out = NULL;
+    comm->is_async = 0; /* of no use any more */
+    return moved;
+}
+
+STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error)
+{
+    if (!comm->is_async || (comm->out && !(comm = comm_moved(comm))))
+        return INVALID;
+    int result = comm->first && comm->looks > 0 && !--comm->looks ? give_calls(comm) : 0;
+    if (result)
+        return result;
+    *error = comm->fails && comm->sums >= comm->fails ? SYSTEM_ERROR : atomic_load(&comm->is_lost) ? REMOTE_ERROR : 0;
+    if (!*error && (comm->first || (!comm->sums && !have_all_come(comm))))
+        *error = IN_PROGRESS;
+    return 0;
+}
+
+/* What the stream has of it may still look at it, so it stays. */
+STAND_IN int ncclCommAbort(struct ncclComm *comm)
+{
+    atomic_store(&comm->meeting->is_over, 1);
+    atomic_store(&comm->is_aborted, 1);
+    int result = give_calls(comm);
+    atomic_store(&comm->meeting->has_aborted[comm->rank], 1);
+    for (int r = 0; r < comm->ranks; r++)
+        while (!atomic_load(&comm->meeting->has_aborted[r]) && !is_dead(comm, r))
+            sched_yield();
+    return result;
+}
+
+STAND_IN int ncclGroupStart(void)
+{
+    return 0;
+}
+
+STAND_IN int ncclGroupEnd(void)
+{
+    struct ncclComm *comm = grouped;
+
+    grouped = NULL;
+    if (!comm)
+        return 0;
+    comm->groups++;
+    comm->looks =
+        comm->groups == number_of_variable("NCCL_STUCK") ? -1 : (number_of_variable("EMU_SEED") + comm->groups) % 3;
+    return comm->looks ? IN_PROGRESS : give_calls(comm);
 }
 
 STAND_IN int ncclAllReduce(const void *in, void *out, size_t count, int dtype, int op, struct ncclComm *comm,
                            cudaStream_t stream)
 {
     if (comm->is_async)
-        return give_job(in, out, count, dtype, op, comm, stream);
+        return group_add(comm, &(struct call){ in, out, count, dtype, op, stream, NULL });
     int result = dtype != FLOAT32 || op != 0 || !stream ? INVALID : 0;
 
     if (!result && cudaStreamSynchronize(stream) != cudaSuccess)
