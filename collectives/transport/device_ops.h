@@ -36,8 +36,8 @@ enum {
     HALAY_NCCL_OLDEST = 21800,
 };
 
-/* NCCL as the user has it: libnccl.so.2, which nothing links. A communicator is one rank's. No call but leave waits for
- * another rank; after join and reduce, look until it returns HALAY_OK, before the next call. */
+/* NCCL as the user has it: libnccl.so.2, which nothing links. A communicator is one rank's. No call waits for another
+ * rank; after join and reduce, look until it returns HALAY_OK, before the next call. */
 struct halay_device_nccl {
     /* Loads it. Nonzero: it is there, *version of it. Zero: why not, in text. The device's UUID; 0 if unknown. */
     int (*load)(const struct halay_device_host *host, int device, int *version, unsigned char *uuid, char *text,
@@ -55,9 +55,11 @@ struct halay_device_nccl {
     /* Gives the stream the sums, or averages, of the pieces' in, without factors, to their out. */
     enum halay_status (*reduce)(const struct halay_device_host *host, int device, void *comm,
                                 const struct halay_device_work *work, int is_average, void *stream);
-    /* Ends the communicator, and whatever the device has of it. NCCL asks for this on all ranks that are alive, and
-     * does not say how long it waits for them. */
-    void (*leave)(const struct halay_device_host *host, int device, void *comm);
+    /* Starts to end the communicator, and whatever the device has of it, on a thread: NCCL asks for this on all ranks
+     * that are alive, and waits for its own threads. Returns what has_left takes; NULL: it has ended already. */
+    void *(*leave)(const struct halay_device_host *host, int device, void *comm);
+    /* Returns nonzero once it has ended, and frees `leaving`, which need not be asked about. */
+    int (*has_left)(const struct halay_device_host *host, void *leaving);
 };
 
 struct halay_device_ops {

@@ -67,6 +67,7 @@ struct job {
 };
 
 static __thread struct ncclComm *grouped; /* has calls in the thread's group */
+static atomic_int ended_groups;           /* of this process */
 
 struct config {
     size_t size;
@@ -85,6 +86,7 @@ STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error);
 STAND_IN int ncclCommAbort(struct ncclComm *comm);
 STAND_IN int ncclGroupStart(void);
 STAND_IN int ncclGroupEnd(void);
+STAND_IN int stand_in_groups(void);
 STAND_IN int ncclCommDestroy(struct ncclComm *comm);
 STAND_IN int ncclAllReduce(const void *in, void *out, size_t count, int dtype, int op, struct ncclComm *comm,
                            cudaStream_t stream);
@@ -370,6 +372,12 @@ STAND_IN int ncclGroupStart(void)
     return 0;
 }
 
+/* For tests: how many groups have ended. */
+STAND_IN int stand_in_groups(void)
+{
+    return atomic_load(&ended_groups);
+}
+
 STAND_IN int ncclGroupEnd(void)
 {
     struct ncclComm *comm = grouped;
@@ -378,6 +386,7 @@ STAND_IN int ncclGroupEnd(void)
     if (!comm)
         return 0;
     comm->groups++;
+    atomic_fetch_add(&ended_groups, 1);
     comm->looks =
         comm->groups == number_of_variable("NCCL_STUCK") ? -1 : (number_of_variable("EMU_SEED") + comm->groups) % 3;
     return comm->looks ? IN_PROGRESS : give_calls(comm);

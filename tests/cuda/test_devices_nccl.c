@@ -3,7 +3,7 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die|frozen
  *
  *     sums      NCCL makes those that it can make: no kernel of ours runs for them
  *     refused   it is not used, for a reason that has these words, and the sums are right all the same
@@ -11,12 +11,22 @@
  *     fails     the stand-in fails at the third sum (NCCL_FAILS): so do all ranks
  *     pair      it fails at the second of two sums (NCCL_FAILS): one is an error, the other is right or one, too
  *     die       rank 1 dies: the others' sums end
+ *     frozen    rank 1 is frozen while NCCL has the second sum (NCCL_STUCK): the others' requests end all the same
  */
 #include "tests/cuda/cases.h"
 #include "tests/spawn.h"
+#include <dlfcn.h>
 #include <signal.h>
+#include <time.h>
 
-enum { LARGE = 300000, STEPS = 5, STEADY = 20 };
+enum { LARGE = 300000, STEPS = 5, STEADY = 20, FROZEN_S = 20 };
+
+/* What the ranks share. */
+struct page {
+    atomic_int frozen; /* rank 1's process, while it is frozen */
+    atomic_int ended;  /* ranks whose other requests have ended */
+};
+static struct page *page;
 
 static char warning[1200]; /* rank 0's first */
 static const char *words;
@@ -169,6 +179,70 @@ static void body_die(struct user *u)
           halay_error_text());
 }
 
+/* Waits until NCCL has had this number of groups. */
+static void await_groups(int count)
+{
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+    int (*groups)(void);
+
+    REQUIRE(library && (*(void **)&groups = dlsym(library, "stand_in_groups")));
+    while (groups() < count)
+        sched_yield();
+    dlclose(library);
+}
+
+/* Freezes this process until another one continues it, or a timer. */
+static void freeze(void)
+{
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT };
+    struct itimerspec after = { .it_value.tv_sec = FROZEN_S };
+    timer_t timer;
+
+    REQUIRE(!timer_create(CLOCK_MONOTONIC, &event, &timer) && !timer_settime(timer, 0, &after, NULL));
+    atomic_store(&page->frozen, getpid());
+    raise(SIGSTOP);
+    atomic_store(&page->frozen, 0);
+    timer_delete(timer);
+}
+
+/* The others fail, and their aborts wait for that of rank 1. */
+static void end_other(struct user *u)
+{
+    float data[N] = { 0 };
+    struct halay_tensor_info info = describe("other", data, 0);
+    struct halay_request *other = submit(u, &info);
+
+    while (!atomic_load(&page->frozen))
+        sched_yield();
+    if (!u->rank)
+        CHECK(halay_abort(u->ctx, "a test") == HALAY_OK);
+    enum halay_status status = halay_wait(other, WAIT_MS);
+    CHECK(status == HALAY_ERR_CANCELED || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    CHECK(atomic_load(&page->frozen), "waited for the abort");
+    halay_request_free(other);
+    int frozen = atomic_load(&page->frozen);
+    if (atomic_fetch_add(&page->ended, 1) + 2 == u->size && frozen)
+        kill(frozen, SIGCONT);
+}
+
+static void body_frozen(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, LARGE * 4);
+    struct halay_request *request = NULL;
+
+    check_one(u, HALAY_F32, N, 0, 1);
+    REQUIRE(submit_filled(u, &a, LARGE, small_value, &request) == HALAY_OK);
+    await_groups(2);
+    if (u->rank == 1)
+        freeze();
+    else
+        end_other(u);
+    enum halay_status status = halay_wait(request, WAIT_MS);
+    CHECK(status == HALAY_ERR_CANCELED || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    halay_request_free(request);
+    area_put(u, &a);
+}
+
 static void body_deterministic(struct user *u)
 {
     words = "rank 1: HALAY_DETERMINISTIC is set there";
@@ -187,9 +261,9 @@ static int run_rank(const char *what)
     static const struct {
         const char *name;
         void (*body)(struct user *u);
-    } bodies[] = { { "sums", body_sums },    { "refused", body_refused }, { "deterministic", body_deterministic },
-                   { "fails", body_fails },  { "pair", body_pair },       { "die", body_die },
-                   { "sealed", body_sealed } };
+    } bodies[] = { { "sums", body_sums },     { "refused", body_refused }, { "deterministic", body_deterministic },
+                   { "fails", body_fails },   { "pair", body_pair },       { "die", body_die },
+                   { "sealed", body_sealed }, { "frozen", body_frozen } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 
@@ -213,5 +287,7 @@ int main(int argc, char **argv)
 {
     REQUIRE(argc >= 4);
     words = argc > 4 ? argv[4] : "";
+    page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(page != MAP_FAILED);
     return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
 }

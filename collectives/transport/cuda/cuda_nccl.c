@@ -8,7 +8,10 @@
 #include "collectives/transport/cuda/cuda_context.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Declared as in nccl.h. */
@@ -22,6 +25,7 @@ enum {
     NCCL_FLOAT16 = 6,
     NCCL_FLOAT32 = 7,
     NCCL_BFLOAT16 = 9,
+    NCCL_CUDA_ERROR = 1,
     NCCL_REMOTE = 6,
     NCCL_IN_PROGRESS = 7,
     NCCL_CONFIG_VERSION = 21400
@@ -187,13 +191,71 @@ static enum halay_status nccl_reduce(const struct halay_device_host *host, int d
     return left == HALAY_OK ? status : left;
 }
 
-static void nccl_leave(const struct halay_device_host *host, int device, void *comm)
-{
-    struct halay_cuda_context c = halay_cuda_enter(host, device);
+/* ---- the end ---- */
 
+/* An abort under way. Its thread may outlive the context, so it knows nothing of it. */
+struct leaving {
+    ncclComm_t comm;
+    int device, result;
+    atomic_int has_ended; /* stored (release) by the thread, loaded (acquire) by has_left: the result is there */
+};
+
+static void *run_abort(void *arg)
+{
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* a program may record a graph meanwhile */
+    struct leaving *l = arg;
+
+    cudaThreadExchangeStreamCaptureMode(&mode);
+    cudaError_t error = cudaSetDevice(l->device);
+    l->result = nccl.CommAbort(l->comm);
+    if (!l->result && error != cudaSuccess)
+        l->result = NCCL_CUDA_ERROR;
+    atomic_store_explicit(&l->has_ended, 1, memory_order_release);
+    return NULL;
+}
+
+/* Takes no signal: those are the program's. Returns an errno. */
+static int start_thread(struct leaving *l)
+{
+    sigset_t all, before;
+    pthread_t thread;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, NULL, run_abort, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!error)
+        pthread_detach(thread);
+    return error;
+}
+
+static void *nccl_leave(const struct halay_device_host *host, int device, void *comm)
+{
+    struct leaving *l = calloc(1, sizeof *l);
+
+    if (l) {
+        l->comm = comm;
+        l->device = device;
+        if (!start_thread(l))
+            return l;
+        free(l);
+    }
+    struct halay_cuda_context c = halay_cuda_enter(host, device);
     if (c.status == HALAY_OK)
         (void)nccl_status(host, NULL, nccl.CommAbort(comm), "ncclCommAbort");
     (void)halay_cuda_leave(&c, cudaSuccess, "ncclCommAbort");
+    return NULL;
+}
+
+static int nccl_has_left(const struct halay_device_host *host, void *leaving)
+{
+    struct leaving *l = leaving;
+
+    if (!atomic_load_explicit(&l->has_ended, memory_order_acquire))
+        return 0;
+    (void)nccl_status(host, NULL, l->result, "ncclCommAbort");
+    free(l);
+    return 1;
 }
 
 const struct halay_device_nccl halay_cuda_nccl = {
@@ -204,4 +266,5 @@ const struct halay_device_nccl halay_cuda_nccl = {
     .last_error = nccl_last_error,
     .reduce = nccl_reduce,
     .leave = nccl_leave,
+    .has_left = nccl_has_left,
 };

@@ -55,6 +55,29 @@ static int carrier_land(struct halay_context *ctx, struct halay_request *request
     return 1;
 }
 
+/* Returns the status of a result that lands, HALAY_IN_PROGRESS until then. */
+static enum halay_status look_at_result(struct halay_context *ctx, const struct halay_request *r)
+{
+    struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
+
+    if (r->cargo->is_direct && halay_nccl_has_dropped(ctx))
+        return HALAY_IN_PROGRESS;
+    enum halay_status status = halay_staging_look(halay_staging_of(r));
+    if (status == HALAY_OK && r->final == HALAY_OK && r->cargo->is_direct)
+        status = devices->status != HALAY_OK ? devices->status : halay_nccl_verdict(ctx);
+    return status;
+}
+
+/* Has direct results end with all that the stream has been given up to now. */
+static void follow_stream(struct halay_context *ctx)
+{
+    const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    for (struct halay_request *r = halay_device_carrier_of(ctx)->landing; r; r = r->next)
+        if (r->cargo->is_direct && halay_staging_of(r)->transit.state == HALAY_TRANSIT_MOVES)
+            halay_staging_of(r)->transit.moved = d->done;
+}
+
 static size_t take_landed(struct halay_context *ctx, int is_over)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
@@ -64,21 +87,26 @@ static size_t take_landed(struct halay_context *ctx, int is_over)
     if (devices->status == HALAY_OK)
         devices->status = marked;
 
-    for (struct halay_request *r = devices->landing; r; r = devices->landing, did++) {
-        enum halay_status status = halay_staging_look(halay_staging_of(r));
-        if (status == HALAY_OK && r->final == HALAY_OK && r->cargo->is_direct)
-            status = devices->status != HALAY_OK ? devices->status : halay_nccl_verdict(ctx);
-        if (status == HALAY_IN_PROGRESS && !is_over)
-            break;
+    if (halay_nccl_let_go(ctx))
+        follow_stream(ctx);
+    for (struct halay_request **at = &devices->landing, *r; (r = *at);) {
+        enum halay_status status = look_at_result(ctx, r);
+        if (status == HALAY_IN_PROGRESS && !is_over) {
+            if (!devices->failed_us)
+                break;
+            at = &r->next; /* it may wait for an abort of NCCL's, and the next one not */
+            continue;
+        }
         if (r->final == HALAY_OK)
             r->final = status == HALAY_IN_PROGRESS ? HALAY_ERR_CLOSED : status;
         if (status != HALAY_IN_PROGRESS && devices->status == HALAY_OK)
             devices->status = status;
-        devices->landing = r->next;
+        *at = r->next;
         if (devices->launched == r)
             devices->launched = r->next;
-        if (!devices->landing)
-            devices->landing_last = &devices->landing;
+        if (!*at)
+            devices->landing_last = at;
+        did++;
         if (r->final != HALAY_OK && !r->text && *ctx->text)
             r->text = strdup(ctx->text);
         halay_request_landed(r);

@@ -90,6 +90,8 @@ struct halay_nccl {
     struct halay_nccl_offer *offers; /* owned: [size], until all have been seen */
     void *comm;                      /* owned; NULL: none */
     int is_aborted;                  /* its sums are worth nothing */
+    int has_dropped;                 /* it may still give the stream a bucket that has been dropped */
+    void *leaving;                   /* owned: the abort under way; NULL: none */
     int64_t joined_us;               /* when it was asked for; 0: a warning has been given */
     int64_t looked_us, lost_us;      /* the last look; when NCCL reported another rank's error, 0: it has not */
 };

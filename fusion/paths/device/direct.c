@@ -331,19 +331,6 @@ int halay_direct_has_failed(const struct halay_context *ctx)
     return d->nccl.is_aborted || (d->failed && atomic_load_explicit(d->failed, memory_order_relaxed));
 }
 
-/* Ends NCCL once no rank has work of it left. */
-static void close_nccl(struct halay_context *ctx)
-{
-    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
-
-    if (d->nccl.comm && ctx->status == HALAY_OK) {
-        halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done,
-                            halay_deadline_us(HALAY_SEGMENT_CLOSE_MS));
-        (void)halay_segments_barrier(ctx);
-    }
-    halay_nccl_abort(ctx);
-}
-
 void halay_direct_close(struct halay_context *ctx)
 {
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
@@ -354,7 +341,7 @@ void halay_direct_close(struct halay_context *ctx)
     halay_direct_set_state(d, HALAY_DIRECT_REFUSED);
     if (was_shared)
         halay_segments_close(ctx, is_agreed);
-    close_nccl(ctx);
+    halay_nccl_close(ctx);
     halay_hosts_close(ctx);
 }
 

@@ -9,14 +9,18 @@
  *     reduce    a bucket; polled until NCCL has given it to the stream
  *
  * No kernel of NCCL's ends by itself while a rank is missing. So when the engine has failed the communicator is
- * aborted, which ends them; what they have summed is worth nothing.
+ * aborted, which ends them; what they have summed is worth nothing. An abort may wait for other ranks, so it has a
+ * thread, and no request waits for it but those of a bucket that NCCL may still give to the stream.
  */
 #include "fusion/paths/device/nccl.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/group/group.h"
+#include "fusion/paths/device/segments.h"
 #include "fusion/paths/device/staging.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LOOK_US = 1000, LOST_US = 5000000, SLOW_US = 10000000 };
 
@@ -64,7 +68,7 @@ void halay_nccl_init(struct halay_context *ctx)
     struct halay_nccl *n = nccl_of(ctx);
     int is_wanted = config->device_algorithm == HALAY_DEVICE_ALGORITHM_NCCL && ctx->size > 1;
 
-    n->is_aborted = 0;
+    n->is_aborted = n->has_dropped = 0;
     n->lost_us = 0;
     set_state(n, is_wanted ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);
 }
@@ -309,10 +313,26 @@ void halay_nccl_drop(struct halay_context *ctx)
         halay_coll_end(n->coll);
     n->coll = NULL;
     halay_nccl_free(ctx); /* the ranks may be more when it is started again */
-    if (!n->comm)
-        return;
+    n->has_dropped = n->comm && n->step == HALAY_NCCL_END;
     halay_nccl_abort(ctx);
+}
+
+int halay_nccl_has_dropped(const struct halay_context *ctx)
+{
+    return nccl_of(ctx)->has_dropped;
+}
+
+int halay_nccl_let_go(struct halay_context *ctx)
+{
+    struct halay_nccl *n = nccl_of(ctx);
+
+    if (n->leaving && calls_of(ctx)->has_left(host_of(ctx), n->leaving))
+        n->leaving = NULL;
+    if (n->comm || n->leaving || !n->has_dropped)
+        return 0;
+    n->has_dropped = 0;
     (void)record_end(ctx);
+    return 1;
 }
 
 /* ---- the end ---- */
@@ -322,10 +342,25 @@ void halay_nccl_abort(struct halay_context *ctx)
     struct halay_nccl *n = nccl_of(ctx);
 
     if (n->comm)
-        calls_of(ctx)->leave(host_of(ctx), device_of(ctx), n->comm);
+        n->leaving = calls_of(ctx)->leave(host_of(ctx), device_of(ctx), n->comm);
     n->is_aborted |= n->comm != NULL;
     n->comm = NULL;
     set_state(n, HALAY_DIRECT_REFUSED);
+}
+
+void halay_nccl_close(struct halay_context *ctx)
+{
+    struct halay_nccl *n = nccl_of(ctx);
+    const struct halay_device_point *done = &halay_device_carrier_of(ctx)->direct.done;
+
+    if (n->comm && ctx->status == HALAY_OK) {
+        halay_devices_await(halay_devices_of(ctx), device_of(ctx), done, halay_deadline_us(HALAY_SEGMENT_CLOSE_MS));
+        (void)halay_segments_barrier(ctx);
+    }
+    halay_nccl_abort(ctx);
+    int64_t deadline_us = halay_deadline_us(HALAY_SEGMENT_CLOSE_MS);
+    while (!halay_nccl_let_go(ctx) && n->leaving && !halay_deadline_passed(deadline_us))
+        usleep(HALAY_UNRUNG_MIN_US);
 }
 
 void halay_nccl_free(struct halay_context *ctx)
