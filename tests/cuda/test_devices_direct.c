@@ -17,6 +17,7 @@
 #include "tests/cuda/cases.h"
 #include "tests/fusion/random.h"
 #include "tests/spawn.h"
+#include <math.h>
 #include <signal.h>
 
 enum { TENSORS = 4, COUNT_MOST = 700, ROUNDS = 4, SEGMENT = 2048, ONE_SHOT_MOST = 2000 };
@@ -338,6 +339,68 @@ static void run_other(struct user *u, const struct other *o)
     area_compare(u, &out, o->dtype, want, count, 0, name);
     area_put(u, &big);
     area_put(u, &small);
+}
+
+static void special_put(void *data, enum halay_dtype dtype, size_t i, float x)
+{
+    if (dtype == HALAY_F32)
+        ((float *)data)[i] = x;
+    else if (dtype == HALAY_F64)
+        ((double *)data)[i] = x;
+    else
+        ((uint16_t *)data)[i] = dtype == HALAY_F16 ? halay_f32_to_f16(x) : halay_f32_to_bf16(x);
+}
+
+/* NaN, infinity and zeros of both signs: the bits are those of the processor. */
+static void run_specials(struct user *u, enum halay_reduction reduction)
+{
+    enum { TYPES = 4, SPECIALS = 7, COUNT = 2 * SPECIALS * SPECIALS };
+    static const float specials[SPECIALS] = { 0, -0.0f, NAN, INFINITY, -INFINITY, 1, -2 };
+    static const enum halay_dtype dtypes[TYPES] = { HALAY_F32, HALAY_F16, HALAY_BF16, HALAY_F64 };
+    struct halay_member members[TYPES] = { 0 };
+    double given[TYPES][5][COUNT], want[TYPES][COUNT], got[COUNT];
+
+    for (int t = 0; t < TYPES; t++) {
+        const void *src[5];
+        for (int r = 0; r < u->size; r++) {
+            src[r] = given[t][r];
+            for (size_t i = 0; i < COUNT; i++) /* of two ranks each pair, of all alike each */
+                special_put(given[t][r], dtypes[t], i, specials[(i + (size_t)r * (i / SPECIALS)) % SPECIALS]);
+        }
+        halay_reducer_get(0)->reduce[dtypes[t]][reduction](&(void *){ want[t] }, 1, src, u->size, COUNT,
+                                                           reduction == HALAY_AVERAGE ? u->size : 1);
+        members[t] = (struct halay_member){ .dtype = dtypes[t], .dimensions = 1, .shape = { COUNT } };
+        GOOD(cudaMalloc(&members[t].out, sizeof got));
+        GOOD(cudaMemcpy(members[t].out, given[t][u->rank], sizeof got, cudaMemcpyHostToDevice));
+    }
+    struct halay_tensor_info info = { .struct_size = sizeof info,
+                                      .name = "specials",
+                                      .reduction = reduction,
+                                      .members = members,
+                                      .member_count = TYPES,
+                                      .member_bytes = sizeof *members,
+                                      .memory = HALAY_MEMORY_DEVICES };
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    for (int t = 0; t < TYPES; t++) {
+        size_t bytes = COUNT * halay_dtype_size(dtypes[t]);
+        GOOD(cudaMemcpy(got, members[t].out, bytes, cudaMemcpyDeviceToHost));
+        CHECK(!memcmp(got, want[t], bytes), "reduction %d of special %s", (int)reduction, halay_dtype_name(dtypes[t]));
+        GOOD(cudaFree(members[t].out));
+    }
+}
+
+static void body_specials(struct user *u)
+{
+    for (int i = 0; i < HALAY_ADASUM; i++)
+        if (halay_reduction_takes((enum halay_reduction)i, HALAY_F32))
+            run_specials(u, (enum halay_reduction)i);
+}
+
+static void specials(void)
+{
+    users_quiet(1 + (int)(seed_of_run() % 5), body_specials, "", NULL, NULL);
 }
 
 /* None of their bytes goes to the host, but of an all-gather whose ranks give different numbers of rows. */
@@ -972,6 +1035,7 @@ int main(int argc, char **argv)
         return spawn_ranks(atoi(argv[2]), argv[3], run_rank);
     apart("sums", sums);
     apart("others", others);
+    apart("specials", specials);
     apart("group", group);
     apart("empty", empty);
     apart("ragged", ragged);

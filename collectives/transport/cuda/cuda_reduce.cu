@@ -259,11 +259,13 @@ template <class K> struct column<K, ANY> {
 
     __device__ void load_at(const segments &s, size_t at, const halay_device_piece &p)
     {
+        for (int k = 0; k < V; k++)
+            of[k] = -0.0f; /* the one to which any number can be added without a change: +0 loses the sign of -0 */
 #pragma unroll 2
         for (int r = 0; r < s.ranks; r++) {
             const uint4 w = load(static_cast<const T *>(s.at[r]) + at);
             for (int k = 0; k < V; k++)
-                of[k] = (r ? of[k] : 0) + p.prescale * K::load(element_of<T>(w, k));
+                of[k] += p.prescale * K::load(element_of<T>(w, k));
         }
     }
     __device__ T result(int k, const segments &s, const halay_device_piece &p) const
