@@ -136,8 +136,8 @@ struct halay_direct {
     size_t piece_count, piece_capacity;
     void *copy; /* owned, [copy_bytes], kept: of rows that others would overwrite */
     size_t copy_bytes;
-    void *outgrown[64]; /* owned, [outgrown_count]: what `copy` was; each has twice the room of the one before */
-    size_t outgrown_count;
+    void **outgrown; /* owned array, [outgrown_count]: what `copy` was */
+    size_t outgrown_count, outgrown_capacity;
 };
 
 struct halay_device_carrier {

@@ -64,12 +64,19 @@ static enum halay_status list_scattered(struct halay_bucket *b)
  * streams, which may wait for other ranks. */
 static enum halay_status copy_grow(struct halay_context *ctx, size_t bytes)
 {
+    const struct halay_device_ops *ops = halay_devices_ops(ctx);
+    const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+    size_t least = bytes;
     void *copy;
 
-    bytes = bytes > 2 * d->copy_bytes ? bytes : 2 * d->copy_bytes;
+    bytes = least > 2 * d->copy_bytes ? least : 2 * d->copy_bytes;
     enum halay_status status =
-        halay_devices_ops(ctx)->alloc(&halay_devices_of(ctx)->host, d->device->number, bytes, &copy);
+        halay_list_reserve(&d->outgrown, d->outgrown_count + 1, &d->outgrown_capacity, sizeof *d->outgrown);
+    if (status == HALAY_OK)
+        status = ops->alloc(host, d->device->number, bytes, &copy);
+    if (status == HALAY_ERR_NO_MEMORY && bytes > least)
+        status = ops->alloc(host, d->device->number, bytes = least, &copy);
     if (status != HALAY_OK)
         return status;
     if (d->copy)
@@ -163,10 +170,12 @@ void halay_direct_parts_free(struct halay_context *ctx)
         ops->free(host, d->device->number, d->copy);
     while (d->outgrown_count)
         ops->free(host, d->device->number, d->outgrown[--d->outgrown_count]);
+    free(d->outgrown);
     free(d->parts);
     free(d->pieces);
     d->copy = NULL;
-    d->copy_bytes = d->part_capacity = d->piece_capacity = 0;
+    d->outgrown = NULL;
+    d->copy_bytes = d->outgrown_capacity = d->part_capacity = d->piece_capacity = 0;
     d->parts = NULL;
     d->pieces = NULL;
 }
