@@ -214,6 +214,9 @@ struct other {
     enum halay_reduction reduction;
     size_t rows, width, element;
     int root, is_ragged;
+    int has_splits;                            /* the root has most rows of a reduce-scatter */
+    double prescale, postscale;                /* 0: none; powers of two */
+    enum { ALL_THERE, NONE, TOO_SMALL } lacks; /* rank 0's out */
     int place; /* 0: in and out apart; 1: in is in its place in out, or out in its in in; 2: all-gather: in another */
 };
 
@@ -229,6 +232,18 @@ static size_t rows_before(const struct other *o, int rank)
     for (int r = 0; r < rank; r++)
         rows += rows_of(o, r);
     return rows;
+}
+
+/* Returns the rows that a rank has of a reduce-scatter; *first: the number of the first. */
+static size_t scattered(const struct other *o, int size, int rank, size_t *first)
+{
+    size_t part = o->rows / (2 * (size_t)size);
+
+    if (!o->has_splits)
+        return halay_scatter_rows(o->rows, size, rank, first);
+    size_t most = o->rows - ((size_t)size - 1) * part;
+    *first = (size_t)rank * part + (rank > o->root ? most - part : 0);
+    return rank == o->root ? most : part;
 }
 
 static int is_reduction(const struct other *o)
@@ -252,6 +267,11 @@ static struct other other_make(struct user *u, struct random *shared, int is_rag
     do
         o.reduction = (enum halay_reduction)random_below(shared, HALAY_ADASUM);
     while (!halay_reduction_takes(o.reduction, o.dtype));
+    o.has_splits = (int)random_below(shared, 2);
+    if (is_reduction(&o) && halay_sums_floats(o.reduction, o.dtype)) {
+        o.prescale = random_below(shared, 2) ? 0.5 : 0;
+        o.postscale = random_below(shared, 2) ? 4 : 0;
+    }
     return o;
 }
 
@@ -276,7 +296,7 @@ static size_t other_want(struct user *u, const struct other *o, void *want)
     size_t first = 0, count = o->rows * o->width, all = 0;
 
     if (o->collective == HALAY_REDUCE_SCATTER)
-        count = halay_scatter_rows(o->rows, u->size, u->rank, &first) * o->width;
+        count = scattered(o, u->size, u->rank, &first) * o->width;
     if (is_reduction(o)) {
         reduce_want(u, o, first * o->width, count, want);
         return count;
@@ -301,10 +321,13 @@ static void other_place(struct user *u, const struct other *o, struct area *big,
         info->in = o->place ? (char *)big->data + rows_before(o, near) * row : small->data;
         info->out_bytes = rows_before(o, u->size) * row;
     } else if (o->collective == HALAY_REDUCE_SCATTER) {
-        halay_scatter_rows(o->rows, u->size, u->rank, &first);
+        scattered(o, u->size, u->rank, &first);
         info->in = big->data;
         info->out = o->place ? (char *)big->data + first * row : small->data;
     }
+    if (o->lacks && !u->rank)
+        info->out = o->lacks == NONE ? NULL : info->out;
+    info->out_bytes -= o->lacks == TOO_SMALL && !u->rank;
 }
 
 static void run_other(struct user *u, const struct other *o)
@@ -319,10 +342,18 @@ static void run_other(struct user *u, const struct other *o)
                                       .dimensions = 2,
                                       .shape = { rows_of(o, u->rank), o->width },
                                       .root = o->root,
+                                      .prescale = o->prescale,
+                                      .postscale = o->postscale,
                                       .memory = HALAY_MEMORY_DEVICES };
+    size_t splits[5], first;
+    int is_lost = o->lacks && !u->rank && (is_direct_here(u) || o->lacks == TOO_SMALL);
 
     if (is_reduction(o))
         info.reduction = o->reduction;
+    for (int r = 0; r < u->size && o->has_splits && o->collective == HALAY_REDUCE_SCATTER; r++) {
+        splits[r] = scattered(o, u->size, r, &first);
+        info.splits = splits;
+    }
     other_place(u, o, &big, &small, &info);
     char name[64];
     struct area in = { .kind = DEVICE, .data = (void *)(info.in ? info.in : info.out) };
@@ -330,11 +361,11 @@ static void run_other(struct user *u, const struct other *o)
     area_fill(u, &in, o->dtype, rows_of(o, u->rank) * o->width, value_of, u->rank);
     user_follow(u, STREAM, &info);
     struct halay_request *request = submit(u, &info);
-    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    CHECK(halay_wait(request, WAIT_MS) == (is_lost ? HALAY_ERR_ARGUMENT : HALAY_OK), "%s", halay_error_text());
     halay_request_free(request);
-    size_t count = other_want(u, o, typed);
+    size_t count = o->lacks && !u->rank ? 0 : other_want(u, o, typed);
     for (size_t i = 0; i < count; i++)
-        want[i] = number_get(typed, o->dtype, i);
+        want[i] = number_get(typed, o->dtype, i) * (o->prescale ? o->prescale : 1) * (o->postscale ? o->postscale : 1);
     snprintf(name, sizeof name, "%d of %d at %d", (int)o->collective, (int)o->reduction, o->place);
     area_compare(u, &out, o->dtype, want, count, 0, name);
     area_put(u, &big);
@@ -403,6 +434,39 @@ static void specials(void)
     users_quiet(1 + (int)(seed_of_run() % 5), body_specials, "", NULL, NULL);
 }
 
+/* Broadcasts at once share buckets. */
+static void run_fused(struct user *u, int root)
+{
+    enum { AT_ONCE = 40, COUNT = 20 };
+    struct halay_request *requests[AT_ONCE];
+    struct area a = area_get(u, DEVICE, AT_ONCE * COUNT * 4);
+    struct halay_counters before = { .struct_size = sizeof before }, after = before;
+    double want[AT_ONCE * COUNT];
+    char name[16];
+
+    CHECK(halay_counters_read(u->ctx, &before) == HALAY_OK);
+    area_fill(u, &a, HALAY_F32, AT_ONCE * COUNT, value_of, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    for (int i = 0; i < AT_ONCE; i++) {
+        snprintf(name, sizeof name, "b%d", i);
+        struct halay_tensor_info info = describe(name, (float *)a.data + i * COUNT, 1);
+        info.collective = HALAY_BROADCAST;
+        info.memory = HALAY_MEMORY_DEVICES;
+        info.shape[0] = COUNT;
+        info.root = root;
+        requests[i] = submit(u, &info);
+    }
+    for (int i = 0; i < AT_ONCE; i++) {
+        CHECK(halay_wait(requests[i], WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(requests[i]);
+    }
+    CHECK(halay_counters_read(u->ctx, &after) == HALAY_OK && after.fused_tensors > before.fused_tensors);
+    for (size_t i = 0; i < AT_ONCE * COUNT; i++)
+        want[i] = value_of(root, i);
+    area_compare(u, &a, HALAY_F32, want, AT_ONCE * COUNT, 0, "broadcasts");
+    area_put(u, &a);
+}
+
 /* None of their bytes goes to the host, but of an all-gather whose ranks give different numbers of rows. */
 static void body_others(struct user *u)
 {
@@ -410,6 +474,11 @@ static void body_others(struct user *u)
     struct random shared = { seed_of_run() * 37 + (uint64_t)u->size };
     size_t before = emu_calls ? emu_calls("bytes_from_devices") : 0;
     struct other ragged = other_make(u, &shared, 1);
+    const struct other lacking[] = {
+        { .collective = HALAY_ALLGATHER, .rows = 3, .width = 9, .element = 4, .lacks = TOO_SMALL },
+        { .collective = HALAY_ALLGATHER, .rows = 3, .width = 9, .element = 4, .lacks = NONE },
+        { .collective = HALAY_REDUCE_SCATTER, .rows = 33, .width = 1, .element = 4, .lacks = NONE },
+    };
 
     CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
     for (int i = 0; i < SHAPES; i++) {
@@ -417,17 +486,20 @@ static void body_others(struct user *u)
         for (int k = random_below(&shared, 8) ? 1 : TIMES; k > 0; k--) /* a plan after some */
             run_other(u, &o);
     }
+    for (int i = 0; i < 3; i++)
+        run_other(u, &lacking[i]);
     if (emu_calls && is_direct_here(u))
         CHECK(emu_calls("bytes_from_devices") == before);
     CHECK(halay_barrier(u->ctx, NULL) == HALAY_OK);
     run_other(u, &ragged);
+    run_fused(u, u->size - 1);
 }
 
-/* Groups of several types: one bucket a type. */
+/* Groups of several types: one bucket a type, one of them of more members than a launch takes. */
 static void body_group(struct user *u)
 {
-    enum { MEMBERS = 5, TIMES = 6 };
-    static const enum halay_dtype dtypes[] = { HALAY_F32, HALAY_I32, HALAY_F32, HALAY_F64, HALAY_U8 };
+    enum { MEMBERS = 45, TIMES = 6, FEW = 5 };
+    static const enum halay_dtype dtypes[MEMBERS] = { HALAY_F32, HALAY_I32, HALAY_F32, HALAY_F64, HALAY_U8 };
     size_t before = emu_calls ? emu_calls("bytes_from_devices") : 0;
     struct halay_member members[MEMBERS] = { 0 };
     struct area in[MEMBERS], out[MEMBERS];
@@ -448,7 +520,7 @@ static void body_group(struct user *u)
                                       .member_bytes = sizeof *members,
                                       .memory = HALAY_MEMORY_DEVICES };
     for (int time = 0; time < TIMES; time++) {
-        for (int i = 0; i < MEMBERS; i++)
+        for (int i = 0; i < (time ? FEW : MEMBERS); i++)
             area_fill(u, &in[i], dtypes[i], members[i].shape[0], one_more, u->rank);
         user_follow(u, STREAM, &info);
         struct halay_request *request = submit(u, &info);
@@ -456,7 +528,7 @@ static void body_group(struct user *u)
         halay_request_free(request);
         for (size_t i = 0; i < ROWS_MOST; i++)
             want[i] = one_more(u->size - 1, i);
-        for (int i = 0; i < MEMBERS; i++)
+        for (int i = 0; i < (time ? FEW : MEMBERS); i++)
             area_compare(u, &out[i], dtypes[i], want, members[i].shape[0], 0, "of a group");
     }
     if (emu_calls && is_direct_here(u))
@@ -947,20 +1019,37 @@ static void lost(void)
 
 /* ---- ranks that are processes ---- */
 
-/* Until the others notice. */
+/* Returns another number for each seed, order and number of devices beside each other. */
+static uint64_t number_of_run(void)
+{
+    const char *order = getenv("EMU_ORDER"), *devices = getenv("EMU_DEVICES");
+
+    return seed_of_run() + (order ? strtoull(order, NULL, 10) : 0) + (devices ? strtoull(devices, NULL, 10) : 0);
+}
+
+/* Until the others notice. Of a broadcast the root dies. */
 static void body_die(struct user *u)
 {
+    static const enum halay_collective collectives[] = { HALAY_ALLREDUCE, HALAY_BROADCAST, HALAY_ALLGATHER,
+                                                         HALAY_REDUCE_SCATTER };
     struct random own = { seed_of_run() };
     size_t last = random_below(&own, 2) ? 0 : random_below(&own, 10), moment_us = random_below(&own, 2000);
-    struct area a = area_get(u, DEVICE, COUNT_MOST * 4);
+    struct area a = area_get(u, DEVICE, COUNT_MOST * 4), all = area_get(u, DEVICE, (size_t)u->size * COUNT_MOST * 4);
     enum halay_status status = HALAY_OK;
 
     use_both(u->ctx);
     for (size_t step = 0; status == HALAY_OK; step++) {
         struct halay_request *request = NULL;
         struct halay_tensor_info info = describe("x", a.data, 1);
+        info.collective = collectives[number_of_run() % 4];
+        info.root = info.collective == HALAY_BROADCAST;
         info.shape[0] = COUNT_MOST;
         info.memory = HALAY_MEMORY_DEVICES;
+        if (info.collective == HALAY_ALLGATHER || info.collective == HALAY_REDUCE_SCATTER) {
+            info.in = a.data;
+            info.out = all.data;
+            info.out_bytes = info.collective == HALAY_ALLGATHER ? all.bytes : 0;
+        }
         area_fill(u, &a, HALAY_F32, COUNT_MOST, one_more, u->rank);
         user_follow(u, STREAM, &info);
         status = halay_submit_named(u->ctx, &info, NULL, NULL, &request);
