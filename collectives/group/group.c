@@ -663,7 +663,7 @@ static int devices_take(const struct halay_group *group, enum halay_coll_kind wh
     const struct halay_world *world = group->world;
     int is_allreduce = which == HALAY_COLL_ALLREDUCE;
 
-    return world->config.deterministic == HALAY_DETERMINISTIC_OFF && group->size == world->size &&
+    return world->config.deterministic != HALAY_DETERMINISTIC_RANKS && group->size == world->size &&
            halay_world_devices_can_take(world, is_allreduce && halay_sums_floats(HALAY_SUM, dtype)) &&
            (is_allreduce || which == HALAY_COLL_BROADCAST || which == HALAY_COLL_ALLGATHER ||
             which == HALAY_COLL_REDUCE_SCATTER);

@@ -53,6 +53,7 @@ static void set_segment(struct halay_config *config, void *arg)
 {
     (void)arg;
     config->device_segment = segment;
+    config->deterministic = seed_of_run() % 2 ? HALAY_DETERMINISTIC_RUN : HALAY_DETERMINISTIC_OFF;
 }
 
 static void run(const struct layout *on, const char *expected, void (*body)(struct rank_run *run), void *arg)

@@ -70,7 +70,8 @@ go_on
 wait "$job" && pass || wrong "a rank that stays alone fails: $(tail -n 30 "$scratch/said")"
 same lone gpu
 options='--device cuda' calibrate=none
-EMU_DEVICES=2 check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
+EMU_DEVICES=2 EMU_COUNTS=$scratch/counts check "three ranks on two devices" train three "$halayrun" -np 3 "$tft"
+summed=$(counted bytes_from_devices)
 same three cpu
 # Dense gradients, also with an average.
 sparse=0 options='--ema 0.9'
@@ -126,6 +127,8 @@ if [ -n "${CUDA_MODULES-}" ]; then # no GPU fails when asked to
     finish
     exit
 fi
+# Gradients are summed among the devices: what comes to the host are two evaluations and checkpoints, as of one rank.
+[ "$summed" -gt 0 ] && [ "$summed" -lt 80000 ] || wrong "2 steps of three ranks bring $summed bytes to the host"
 # An evaluation brings the rows once, 2 kB here, not each window, and the parameters once, 15 kB.
 [ "$evaluated" -gt 0 ] && [ "$evaluated" -lt 19000 ] || wrong "an evaluation brings $evaluated bytes to the device"
 # The benchmark's steps are graphs, as the trainer's, on a batch that the device has; forecasts bring no parameters.

@@ -23,7 +23,7 @@ static size_t segment_bytes(const struct halay_context *ctx)
 
 int halay_segments_are_wanted(const struct halay_context *ctx)
 {
-    return ctx->world->config.deterministic == HALAY_DETERMINISTIC_OFF && segment_bytes(ctx) >= SEGMENT_MIN;
+    return ctx->world->config.deterministic != HALAY_DETERMINISTIC_RANKS && segment_bytes(ctx) >= SEGMENT_MIN;
 }
 
 /* ---- opening ---- */
