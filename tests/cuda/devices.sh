@@ -59,6 +59,7 @@ done
 EMU_DEVICES=2 EMU_PEERS=0 HALAY_DEVICE_SLAB=0 nccl "$tests/test_devices_nccl" --spawn 2 die
 EMU_DEVICES=2 nccl orders 1 "$tests/test_devices_nccl" --spawn 2 sums # averages, too
 NCCL_STUCK=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 frozen
+NCCL_LATE=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 garbage
 NCCL_FAILS=3 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 fails
 NCCL_FAILS=2 EMU_DEVICES=2 nccl orders 2 "$tests/test_devices_nccl" --spawn 2 pair
 EMU_DEVICES=1 nccl "$tests/test_devices_nccl" --spawn 2 refused 'ranks 0 and 1 share a GPU'

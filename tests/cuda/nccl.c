@@ -7,12 +7,15 @@
  *
  * NCCL_DUPLICATE=1: it finds two ranks on one GPU, which it cannot see here. NCCL_VERSION: what it says it is.
  * NCCL_FAILS=N: the N-th sum of a communicator that does not block is an error, which is reported later.
+ * NCCL_LATE=N: its N-th sum goes on until a rank aborts, and is garbage then, which no rank reports as an error.
  * NCCL_STUCK=N: its N-th group is given to the stream by the abort only.
  */
 #include "base/half.h"
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -35,6 +38,7 @@ struct meeting {
     atomic_int came;    /* ranks, over all calls */
     atomic_int is_over; /* a rank has aborted */
     atomic_int has_aborted[RANKS_MOST];
+    atomic_int is_late_over; /* NCCL_LATE */
     atomic_int process[RANKS_MOST];
     float data[RANKS_MOST][FLOATS_MOST];
 };
@@ -43,6 +47,7 @@ struct ncclComm {
     int rank, ranks, calls;
     struct ncclComm **out;     /* does not block, and has not been looked at: where the caller keeps it */
     int is_async, sums, fails; /* does not block: the sums so far, the number of the one that fails */
+    int late;                  /* the number of the sum that goes on until an abort */
     int groups, looks;         /* so far; until the last one's sums are given to the stream */
     struct call *first, **last;
     atomic_int is_aborted, is_lost;
@@ -205,6 +210,7 @@ STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUnique
     (*out)->out = out;
     (*out)->is_async = 1;
     (*out)->fails = number_of_variable("NCCL_FAILS");
+    (*out)->late = number_of_variable("NCCL_LATE");
     (*out)->calls = 1;
     if (atomic_fetch_add(&(*out)->meeting->came, 1) + 1 == ranks) /* the last one: all have opened the file */
         unlink(id.internal);
@@ -277,6 +283,37 @@ static void run_job(void *arg)
     }
 }
 
+/* Ends the wait of a late sum's stream. */
+static void *await_abort(void *arg)
+{
+    const struct job *job = arg;
+
+    while (!atomic_load(&job->comm->meeting->is_late_over))
+        usleep(1000);
+    *(_Atomic uint32_t *)job->data = 1;
+    return NULL;
+}
+
+/* The stream waits for an abort, and takes for the sum what it finds then. */
+static int give_late(struct job *job, void *out, size_t bytes, cudaStream_t stream)
+{
+    CUresult (*wait_value)(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned flags);
+    enum cudaDriverEntryPointQueryResult found;
+    pthread_t thread;
+
+    if (cudaGetDriverEntryPointByVersion("cuStreamWaitValue32", (void **)&wait_value, 12000, 0, &found) !=
+            cudaSuccess ||
+        cudaHostAlloc(&job->data, bytes + sizeof(uint32_t), cudaHostAllocDefault) != cudaSuccess)
+        return SYSTEM_ERROR;
+    memset(job->data, 0, bytes + sizeof(uint32_t));
+    if (wait_value(stream, (CUdeviceptr)(uintptr_t)job->data, 1, CU_STREAM_WAIT_VALUE_EQ) != CUDA_SUCCESS ||
+        cudaMemcpyAsync(out, job->data, bytes, cudaMemcpyHostToDevice, stream) != cudaSuccess ||
+        pthread_create(&thread, NULL, await_abort, job))
+        return SYSTEM_ERROR;
+    pthread_detach(thread);
+    return 0;
+}
+
 /* Gives a sum to its stream. */
 static int give_job(struct ncclComm *comm, const struct call *call)
 {
@@ -286,7 +323,8 @@ static int give_job(struct ncclComm *comm, const struct call *call)
     if (!job)
         return SYSTEM_ERROR;
     *job = (struct job){ .comm = comm, .count = call->count, .dtype = call->dtype, .op = call->op };
-    comm->sums++;
+    if (++comm->sums == comm->late)
+        return give_late(job, call->out, bytes, call->stream);
     if (cudaHostAlloc(&job->data, bytes + 1, cudaHostAllocDefault) != cudaSuccess ||
         cudaMemcpyAsync(job->data, call->in, bytes, cudaMemcpyDeviceToHost, call->stream) != cudaSuccess ||
         cudaLaunchHostFunc(call->stream, run_job, job) != cudaSuccess ||
@@ -357,7 +395,7 @@ STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error)
 /* What the stream has of it may still look at it, so it stays. */
 STAND_IN int ncclCommAbort(struct ncclComm *comm)
 {
-    atomic_store(&comm->meeting->is_over, 1);
+    atomic_store(comm->late ? &comm->meeting->is_late_over : &comm->meeting->is_over, 1);
     atomic_store(&comm->is_aborted, 1);
     int result = give_calls(comm);
     atomic_store(&comm->meeting->has_aborted[comm->rank], 1);

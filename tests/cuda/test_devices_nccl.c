@@ -3,7 +3,7 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die|frozen
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die|frozen|garbage
  *
  *     sums      NCCL makes those that it can make: no kernel of ours runs for them
  *     refused   it is not used, for a reason that has these words, and the sums are right all the same
@@ -12,6 +12,7 @@
  *     pair      it fails at the second of two sums (NCCL_FAILS): one is an error, the other is right or one, too
  *     die       rank 1 dies: the others' sums end
  *     frozen    rank 1 is frozen while NCCL has the second sum (NCCL_STUCK): the others' requests end all the same
+ *     garbage   rank 1 fails while NCCL has the second sum, which its abort spoils (NCCL_LATE): it is an error on all
  */
 #include "tests/cuda/cases.h"
 #include "tests/spawn.h"
@@ -19,12 +20,14 @@
 #include <signal.h>
 #include <time.h>
 
-enum { LARGE = 300000, STEPS = 5, STEADY = 20, FROZEN_S = 20 };
+enum { LARGE = 300000, STEPS = 5, STEADY = 20, FROZEN_S = 20, BUSY_US = 200000 };
 
 /* What the ranks share. */
 struct page {
-    atomic_int frozen; /* rank 1's process, while it is frozen */
-    atomic_int ended;  /* ranks whose other requests have ended */
+    atomic_int given;   /* ranks whose groups NCCL has had */
+    atomic_int frozen;  /* rank 1's process, while it is frozen */
+    atomic_int ended;   /* ranks whose other requests have ended */
+    atomic_int is_busy; /* rank 0's engine */
 };
 static struct page *page;
 
@@ -179,14 +182,17 @@ static void body_die(struct user *u)
           halay_error_text());
 }
 
-/* Waits until NCCL has had this number of groups. */
-static void await_groups(int count)
+/* Waits until NCCL has had this number of groups on all ranks; once. */
+static void await_groups(const struct user *u, int count)
 {
     void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
     int (*groups)(void);
 
     REQUIRE(library && (*(void **)&groups = dlsym(library, "stand_in_groups")));
     while (groups() < count)
+        sched_yield();
+    atomic_fetch_add(&page->given, 1);
+    while (atomic_load(&page->given) < u->size)
         sched_yield();
     dlclose(library);
 }
@@ -206,12 +212,8 @@ static void freeze(void)
 }
 
 /* The others fail, and their aborts wait for that of rank 1. */
-static void end_other(struct user *u)
+static void end_other(struct user *u, struct halay_request *other)
 {
-    float data[N] = { 0 };
-    struct halay_tensor_info info = describe("other", data, 0);
-    struct halay_request *other = submit(u, &info);
-
     while (!atomic_load(&page->frozen))
         sched_yield();
     if (!u->rank)
@@ -228,19 +230,56 @@ static void end_other(struct user *u)
 static void body_frozen(struct user *u)
 {
     struct area a = area_get(u, DEVICE, LARGE * 4);
-    struct halay_request *request = NULL;
+    float data[N] = { 0 };
+    struct halay_tensor_info info = describe("other", data, 0);
+    struct halay_request *request = NULL, *other = NULL;
 
     check_one(u, HALAY_F32, N, 0, 1);
     REQUIRE(submit_filled(u, &a, LARGE, small_value, &request) == HALAY_OK);
-    await_groups(2);
+    if (u->rank != 1)
+        other = submit(u, &info);
+    await_groups(u, 2);
     if (u->rank == 1)
         freeze();
     else
-        end_other(u);
+        end_other(u, other);
     enum halay_status status = halay_wait(request, WAIT_MS);
     CHECK(status == HALAY_ERR_CANCELED || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
     halay_request_free(request);
     area_put(u, &a);
+}
+
+/* Rank 0 passes on no message meanwhile. */
+static void be_busy(void *arg, enum halay_status status, const char *text)
+{
+    (void)arg;
+    (void)status;
+    (void)text;
+    atomic_store(&page->is_busy, 1);
+    usleep(BUSY_US);
+}
+
+static void body_garbage(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, LARGE * 4);
+    float data[N] = { 0 };
+    struct halay_tensor_info info = describe("other", data, 0);
+    struct halay_request *request = NULL, *other = NULL;
+
+    check_one(u, HALAY_F32, N, 0, 1);
+    REQUIRE(submit_filled(u, &a, LARGE, small_value, &request) == HALAY_OK);
+    await_groups(u, 2);
+    REQUIRE(halay_submit_named(u->ctx, &info, u->rank ? NULL : be_busy, NULL, &other) == HALAY_OK);
+    CHECK(halay_wait(other, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(other);
+    if (u->rank == 1) {
+        while (!atomic_load(&page->is_busy))
+            sched_yield();
+        CHECK(halay_abort(u->ctx, "a test") == HALAY_OK);
+    } else {
+        CHECK(halay_wait(request, WAIT_MS) != HALAY_OK);
+    }
+    halay_request_free(request);
 }
 
 static void body_deterministic(struct user *u)
@@ -263,7 +302,7 @@ static int run_rank(const char *what)
         void (*body)(struct user *u);
     } bodies[] = { { "sums", body_sums },     { "refused", body_refused }, { "deterministic", body_deterministic },
                    { "fails", body_fails },   { "pair", body_pair },       { "die", body_die },
-                   { "sealed", body_sealed }, { "frozen", body_frozen } };
+                   { "sealed", body_sealed }, { "frozen", body_frozen },   { "garbage", body_garbage } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 

@@ -2,6 +2,7 @@
  *
  * The carrier of data on devices: results that are being copied back, and its table.
  */
+#include "base/clock.h"
 #include "base/memory.h"
 #include "collectives/transport/bell.h"
 #include "fusion/paths/device/deferred.h"
@@ -15,10 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    LOOK_US = 250,     /* the longest sleep while a device is at work */
-    GRACE_US = 500000, /* after a failure other ranks may still do what this one's kernels wait for */
-};
+enum { LOOK_US = 250 }; /* the longest sleep while a device is at work */
 
 /* ---- results ---- */
 
@@ -141,7 +139,7 @@ static size_t carrier_progress(struct halay_context *ctx, enum halay_status *sta
     size_t did = take_landed(ctx, 0) + (work != devices->hosts_work);
 
     devices->hosts_work = work;
-    if (devices->failed_us && devices->landing && ctx->now_us - devices->failed_us > GRACE_US)
+    if (devices->failed_us && devices->landing && ctx->now_us - devices->failed_us > HALAY_DEVICE_GRACE_US)
         give_up(ctx);
     if (devices->status == HALAY_OK && devices->landing)
         devices->status = halay_nccl_check(ctx);
@@ -195,7 +193,8 @@ static void carrier_open(struct halay_context *ctx)
 
 static void carrier_end(struct halay_context *ctx)
 {
-    take_landed(ctx, 0); /* what giving up would void */
+    ctx->now_us = halay_now_us(); /* no more messages will be received */
+    take_landed(ctx, 0);          /* what giving up would void */
     give_up(ctx);
     take_landed(ctx, 1);
 }

@@ -42,6 +42,9 @@ enum halay_direct_step {
     HALAY_DIRECT_END,
 };
 
+/* After a failure other ranks may still do what this one's kernels wait for, and have not learnt of it. */
+enum { HALAY_DEVICE_GRACE_US = 500000 };
+
 enum {
     HALAY_HOSTS_DEPTH = 4,   /* chunks between hosts at a time */
     HALAY_HOSTS_CHUNKS = 64, /* of a share at most */

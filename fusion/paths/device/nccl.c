@@ -9,8 +9,10 @@
  *     reduce    a bucket; polled until NCCL has given it to the stream
  *
  * No kernel of NCCL's ends by itself while a rank is missing. So when the engine has failed the communicator is
- * aborted, which ends them; what they have summed is worth nothing. An abort may wait for other ranks, so it has a
- * thread, and no request waits for it but those of a bucket that NCCL may still give to the stream.
+ * aborted, which ends them; what they have summed is worth nothing. An aborted kernel may also hand garbage to those
+ * of other ranks, which end as if nothing had happened. So an abort follows the message of the failure by
+ * HALAY_DEVICE_GRACE_US, and no rank takes a result once it has that message. An abort may wait for other ranks, so
+ * it has a thread, and no request waits for it but those of a bucket that NCCL may still give to the stream.
  */
 #include "fusion/paths/device/nccl.h"
 #include "base/clock.h"
@@ -204,12 +206,20 @@ enum halay_status halay_nccl_check(struct halay_context *ctx)
     return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
 }
 
+/* Returns nonzero if the job has failed because a rank has left, which has done its part of all that is in flight. */
+static int has_left(const struct halay_context *ctx)
+{
+    return ctx->lost >= 0 && ctx->left[ctx->lost];
+}
+
 enum halay_status halay_nccl_verdict(struct halay_context *ctx)
 {
     const struct halay_nccl *n = nccl_of(ctx);
 
-    if (n->is_aborted)
+    if (n->is_aborted || (n->comm && ctx->status != HALAY_OK && !has_left(ctx)))
         return ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
+    if (n->comm && halay_now_us() - ctx->now_us > HALAY_DEVICE_GRACE_US / 2)
+        return HALAY_IN_PROGRESS; /* the messages that have arrived meanwhile come first */
     return n->comm && is_in(n, HALAY_DIRECT_OPEN) ? comm_look(ctx) : HALAY_OK;
 }
 
@@ -314,7 +324,7 @@ void halay_nccl_drop(struct halay_context *ctx)
     n->coll = NULL;
     halay_nccl_free(ctx); /* the ranks may be more when it is started again */
     n->has_dropped = n->comm && n->step == HALAY_NCCL_END;
-    halay_nccl_abort(ctx);
+    set_state(n, HALAY_DIRECT_REFUSED);
 }
 
 int halay_nccl_has_dropped(const struct halay_context *ctx)
@@ -337,15 +347,25 @@ int halay_nccl_let_go(struct halay_context *ctx)
 
 /* ---- the end ---- */
 
+/* Returns the time until an abort spoils no result that another rank would take for a good one. */
+static int64_t grace_left_us(const struct halay_context *ctx)
+{
+    int64_t failed_us = halay_device_carrier_of(ctx)->failed_us;
+
+    return failed_us ? failed_us + HALAY_DEVICE_GRACE_US - halay_now_us() : 0;
+}
+
 void halay_nccl_abort(struct halay_context *ctx)
 {
     struct halay_nccl *n = nccl_of(ctx);
 
+    set_state(n, HALAY_DIRECT_REFUSED);
+    if (grace_left_us(ctx) > 0)
+        return;
     if (n->comm)
         n->leaving = calls_of(ctx)->leave(host_of(ctx), device_of(ctx), n->comm);
     n->is_aborted |= n->comm != NULL;
     n->comm = NULL;
-    set_state(n, HALAY_DIRECT_REFUSED);
 }
 
 void halay_nccl_close(struct halay_context *ctx)
@@ -357,6 +377,8 @@ void halay_nccl_close(struct halay_context *ctx)
         halay_devices_await(halay_devices_of(ctx), device_of(ctx), done, halay_deadline_us(HALAY_SEGMENT_CLOSE_MS));
         (void)halay_segments_barrier(ctx);
     }
+    while (n->comm && grace_left_us(ctx) > 0)
+        usleep((useconds_t)grace_left_us(ctx));
     halay_nccl_abort(ctx);
     int64_t deadline_us = halay_deadline_us(HALAY_SEGMENT_CLOSE_MS);
     while (!halay_nccl_let_go(ctx) && n->leaving && !halay_deadline_passed(deadline_us))

@@ -18,21 +18,22 @@ void halay_nccl_start(struct halay_bucket *b);
 /* Returns HALAY_OK once the bucket's sums are on the direct stream, or NCCL has been refused: see halay_nccl_takes.
  * HALAY_IN_PROGRESS, or an error. */
 enum halay_status halay_nccl_progress(struct halay_bucket *b);
-/* Drops the bucket, and starts to end NCCL, which may have the bucket's data until halay_nccl_has_dropped returns 0. */
+/* Drops the bucket. NCCL is aborted later (halay_nccl_abort), and may have the bucket's data until
+ * halay_nccl_has_dropped returns 0. */
 void halay_nccl_drop(struct halay_context *ctx);
 int halay_nccl_has_dropped(const struct halay_context *ctx);
 /* Returns nonzero once: a bucket that was dropped ends with the direct stream's `done`, which is set now. */
 int halay_nccl_let_go(struct halay_context *ctx);
 /* Looks for an error of what is under way, now and then. */
 enum halay_status halay_nccl_check(struct halay_context *ctx);
-/* Returns HALAY_OK if results on the device that have been marked as done are right; aborted sums are marked, too.
- * HALAY_IN_PROGRESS: it is not known yet. Or an error. */
+/* Returns HALAY_OK if results on the device that have been marked as done are right. Those that this rank or another
+ * one has aborted are marked, too. HALAY_IN_PROGRESS: it is not known yet. Or an error. */
 enum halay_status halay_nccl_verdict(struct halay_context *ctx);
 
-/* Starts to end the communicator, and what the device has of it, whose results are worth nothing. It takes as long as
- * NCCL takes, which may wait for other ranks. */
+/* Starts to end the communicator, and what the device has of it, whose results are worth nothing, unless the other
+ * ranks may not have learnt of the failure yet. It takes as long as NCCL takes, which may wait for them. */
 void halay_nccl_abort(struct halay_context *ctx);
-/* Ends NCCL once no rank has work of it left, or after a while. */
+/* Ends NCCL once no rank has work of it left, or all have had time to learn of a failure. */
 void halay_nccl_close(struct halay_context *ctx);
 void halay_nccl_free(struct halay_context *ctx);
 
