@@ -62,7 +62,8 @@ NCCL_STUCK=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 frozen
 NCCL_LATE=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 garbage
 NCCL_FAILS=3 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 fails
 NCCL_FAILS=2 EMU_DEVICES=2 nccl orders 2 "$tests/test_devices_nccl" --spawn 2 pair
-EMU_DEVICES=1 nccl "$tests/test_devices_nccl" --spawn 2 refused 'ranks 0 and 1 share a GPU'
+NCCL_NAMELESS=1 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'rank 0: ncclGetUniqueId failed'
+NCCL_NAMELESS=1 EMU_DEVICES=1 nccl "$tests/test_devices_nccl" --spawn 2 refused 'ranks 0 and 1 share a GPU' # no id made
 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 deterministic
 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 sealed
 NCCL_VERSION=21703 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'is of version 21703'

@@ -77,20 +77,26 @@ struct halay_direct_part {
 };
 
 enum halay_nccl_step {
-    HALAY_NCCL_OFFER,  /* each rank sends what it has */
-    HALAY_NCCL_JOIN,   /* all have: the communicator is made */
-    HALAY_NCCL_WAIT,   /* until it is there */
-    HALAY_NCCL_REDUCE, /* the bucket */
-    HALAY_NCCL_END,    /* until NCCL has given it to the stream */
+    HALAY_NCCL_OFFER,    /* each rank sends what it has */
+    HALAY_NCCL_IDENTIFY, /* all have: rank 0 sends an id */
+    HALAY_NCCL_JOIN,     /* the communicator is made */
+    HALAY_NCCL_WAIT,     /* until it is there */
+    HALAY_NCCL_REDUCE,   /* the bucket */
+    HALAY_NCCL_END,      /* until NCCL has given it to the stream */
 };
 
 struct halay_nccl_offer; /* nccl.c */
 
+struct halay_nccl_id {
+    unsigned char is_there, bytes[HALAY_NCCL_ID];
+};
+
 struct halay_nccl {
     _Atomic int state;               /* enum halay_direct_state, as that of struct halay_direct */
     enum halay_nccl_step step;       /* of the bucket under way */
-    struct halay_coll *coll;         /* owned: of offers */
+    struct halay_coll *coll;         /* owned: of offers, or of the id */
     struct halay_nccl_offer *offers; /* owned: [size], until all have been seen */
+    struct halay_nccl_id id;         /* rank 0's */
     void *comm;                      /* owned; NULL: none */
     int is_aborted;                  /* its sums are worth nothing */
     int has_dropped;                 /* it may still give the stream a bucket that has been dropped */

@@ -3,9 +3,10 @@
  * NCCL in place of direct.c, where HALAY_DEVICE_ALGORITHM names it: the module for CUDA loads it (device_ops.h). The
  * engine negotiates and orders as ever, and a bucket is one group of NCCL's calls in the direct stream.
  *
- *     offer     each rank sends its version of NCCL and its device's UUID, rank 0 an id as well
- *     join      all have one version and devices of their own: the communicator is made, which is polled
- *               otherwise rank 0 logs why not, and all ranks use direct.c
+ *     offer     each rank sends its version of NCCL and its device's UUID
+ *     identify  all have one version and devices of their own: rank 0 has NCCL make an id, which starts a thread of it
+ *               that waits for all ranks; otherwise rank 0 logs why not, and all ranks use direct.c
+ *     join      the communicator is made, which is polled
  *     reduce    a bucket; polled until NCCL has given it to the stream
  *
  * No kernel of NCCL's ends by itself while a rank is missing. So when the engine has failed the communicator is
@@ -30,8 +31,7 @@ struct halay_nccl_offer {
     int32_t is_there;
     int32_t version;
     unsigned char uuid[16];
-    unsigned char id[HALAY_NCCL_ID]; /* rank 0's */
-    char text[256];                  /* it is not there: why */
+    char text[256]; /* it is not there: why */
 };
 
 static struct halay_nccl *nccl_of(const struct halay_context *ctx)
@@ -99,12 +99,8 @@ static enum halay_status start_offering(struct halay_bucket *b)
         mine.is_there =
             calls_of(ctx)->load(host_of(ctx), device_of(ctx), &version, mine.uuid, mine.text, sizeof mine.text);
     mine.version = version;
-    if (mine.is_there && !ctx->rank && calls_of(ctx)->identify(host_of(ctx), mine.id) != HALAY_OK) {
-        mine.is_there = 0;
-        snprintf(mine.text, sizeof mine.text, "its NCCL makes no id");
-    }
     n->offers[ctx->rank] = mine;
-    n->step = HALAY_NCCL_JOIN;
+    n->step = HALAY_NCCL_IDENTIFY;
     halay_bucket_number_next(b);
     return halay_group_allgather_start(ctx->all.group, &n->offers[ctx->rank], n->offers, sizeof mine, HALAY_U8,
                                        &n->coll);
@@ -140,37 +136,60 @@ static int can_join(const struct halay_nccl_offer *offers, int size, char *text,
     return 1;
 }
 
-static enum halay_status join_ranks(struct halay_context *ctx)
+/* All ranks refuse it alike. */
+static enum halay_status refuse_nccl(struct halay_context *ctx, const char *text)
 {
-    struct halay_nccl *n = nccl_of(ctx);
-    enum halay_status status = HALAY_OK;
-    char text[400];
-
-    if (!can_join(n->offers, ctx->size, text, sizeof text)) {
-        if (ctx->rank == 0)
-            halay_warning(ctx->log, "NCCL is not used (HALAY_DEVICE_ALGORITHM): %s", text);
-        set_state(n, HALAY_DIRECT_REFUSED);
-    } else {
-        n->joined_us = ctx->now_us;
-        status = calls_of(ctx)->join(host_of(ctx), device_of(ctx), n->offers->id, ctx->size, ctx->rank, &n->comm);
-    }
-    free(n->offers);
-    n->offers = NULL;
-    return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
+    if (ctx->rank == 0)
+        halay_warning(ctx->log, "NCCL is not used (HALAY_DEVICE_ALGORITHM): %s", text);
+    set_state(nccl_of(ctx), HALAY_DIRECT_REFUSED);
+    return HALAY_OK;
 }
 
-/* Joins the ranks once all offers have arrived. */
-static enum halay_status take_offers(struct halay_context *ctx)
+static enum halay_status await_coll(struct halay_nccl *n)
 {
-    struct halay_nccl *n = nccl_of(ctx);
-
     enum halay_status status = halay_coll_progress(n->coll);
+
     if (status != HALAY_OK)
         return status;
     halay_coll_end(n->coll);
     n->coll = NULL;
+    return HALAY_OK;
+}
+
+/* Sends rank 0's id once all offers have arrived. */
+static enum halay_status start_identifying(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_nccl *n = nccl_of(ctx);
+    char text[400];
+
+    enum halay_status status = await_coll(n);
+    if (status != HALAY_OK)
+        return status;
+    int can = can_join(n->offers, ctx->size, text, sizeof text);
+    halay_nccl_free(ctx);
+    if (!can)
+        return refuse_nccl(ctx, text);
+    if (!ctx->rank)
+        n->id.is_there = calls_of(ctx)->identify(host_of(ctx), n->id.bytes) == HALAY_OK;
+    n->step = HALAY_NCCL_JOIN;
+    halay_bucket_number_next(b);
+    return halay_group_broadcast_start(ctx->all.group, &n->id, sizeof n->id, HALAY_U8, 0, &n->coll);
+}
+
+static enum halay_status join_ranks(struct halay_context *ctx)
+{
+    struct halay_nccl *n = nccl_of(ctx);
+
+    enum halay_status status = await_coll(n);
+    if (status != HALAY_OK)
+        return status;
+    if (!n->id.is_there)
+        return refuse_nccl(ctx, "rank 0: ncclGetUniqueId failed");
+    n->joined_us = ctx->now_us;
     n->step = HALAY_NCCL_WAIT;
-    return join_ranks(ctx);
+    status = calls_of(ctx)->join(host_of(ctx), device_of(ctx), n->id.bytes, ctx->size, ctx->rank, &n->comm);
+    return status == HALAY_IN_PROGRESS ? HALAY_OK : status;
 }
 
 /* ---- a bucket ---- */
@@ -292,8 +311,10 @@ static enum halay_status progress_step(struct halay_bucket *b)
     switch (n->step) {
     case HALAY_NCCL_OFFER:
         return start_offering(b);
+    case HALAY_NCCL_IDENTIFY:
+        return start_identifying(b);
     case HALAY_NCCL_JOIN:
-        return take_offers(ctx);
+        return join_ranks(ctx);
     case HALAY_NCCL_WAIT:
         return wait_for_comm(ctx);
     default:
