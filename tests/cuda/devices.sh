@@ -66,10 +66,10 @@ NCCL_NAMELESS=1 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 
 NCCL_NAMELESS=1 EMU_DEVICES=1 nccl "$tests/test_devices_nccl" --spawn 2 refused 'ranks 0 and 1 share a GPU' # no id made
 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 deterministic
 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 sealed
-NCCL_VERSION=21703 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'is of version 21703'
+NCCL_VERSION=21703 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'has version 21703'
 broken=$(mktemp -d)
 : >"$broken/libnccl.so.2"
-EMU_DEVICES=2 LD_LIBRARY_PATH=$broken "$tests/test_devices_nccl" --spawn 2 refused 'rank 0: it has no NCCL'
+EMU_DEVICES=2 LD_LIBRARY_PATH=$broken "$tests/test_devices_nccl" --spawn 2 refused 'rank 0: cannot load NCCL'
 rm -r "$broken"
 EMU_DEVICES=2 EMU_PEERS=0 "$top_srcdir/tests/cuda/orders" 1 "$tests/test_devices_direct" --spawn 2 sums
 EMU_DEVICES=2 "$top_builddir/launcher/halayrun" --min-np 2 -np 3 "$tests/test_devices_direct" elastic

@@ -76,12 +76,11 @@ static void find_functions(void *library)
 
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (!(*functions[i].at = dlsym(library, functions[i].name))) {
-            snprintf(nccl.why, sizeof nccl.why, "its libnccl.so.2 lacks %s: 2.18 or later is needed",
-                     functions[i].name);
+            snprintf(nccl.why, sizeof nccl.why, "libnccl.so.2 lacks %s; expected 2.18 or later", functions[i].name);
             return;
         }
     if (nccl.GetVersion(&version) || version < HALAY_NCCL_OLDEST)
-        snprintf(nccl.why, sizeof nccl.why, "its libnccl.so.2 is of version %d, not %d or later", version,
+        snprintf(nccl.why, sizeof nccl.why, "libnccl.so.2 has version %d; expected %d or later", version,
                  HALAY_NCCL_OLDEST);
     else
         nccl.version = version;
@@ -100,7 +99,8 @@ static int nccl_load(const struct halay_device_host *host, int device, int *vers
         if (library)
             find_functions(library);
         else
-            snprintf(nccl.why, sizeof nccl.why, "it has no NCCL (LD_LIBRARY_PATH names its folder): %.300s", dlerror());
+            snprintf(nccl.why, sizeof nccl.why, "cannot load NCCL (LD_LIBRARY_PATH should name its folder): %.300s",
+                     dlerror());
     }
     pthread_mutex_unlock(&lock);
     *version = nccl.version;
