@@ -371,6 +371,81 @@ def sparse_sometimes():
             assert torch.allclose(got, want, atol=1e-5), (first, got, want)
 
 
+class Scaler:
+    """What torch.amp.GradScaler does, in its order; before torch 2.3 there is none for main memory."""
+
+    def __init__(self, device, init_scale):
+        self.factor, self.has_unscaled, self.is_finite = init_scale, False, True
+
+    def scale(self, loss):
+        return loss * self.factor
+
+    def unscale_(self, optimizer):
+        grads = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        self.has_unscaled, self.is_finite = True, all(bool(grad.isfinite().all()) for grad in grads)
+        for grad in grads:
+            grad /= self.factor
+
+    def step(self, optimizer):
+        assert not getattr(optimizer, "_step_supports_amp_scaling", False)
+        if not self.has_unscaled:
+            self.unscale_(optimizer)
+        if self.is_finite:
+            optimizer.step()
+
+    def update(self):
+        self.factor, self.has_unscaled = self.factor if self.is_finite else self.factor / 2, False
+
+    def get_scale(self):
+        return self.factor
+
+
+def scaled(kind, options, is_explicit):
+    """Mixed precision: what is unscaled, and looked at for overflows, are the sums. The last step does without."""
+    model, alone = network().float(), network().float()
+    optimizer = hvd.DistributedOptimizer(kind(model.parameters(), lr=0.1, **options), model.named_parameters())
+    plain = kind(alone.parameters(), lr=0.1, **options)
+    scaler = getattr(torch.amp, "GradScaler", Scaler)("cpu", init_scale=4)
+    for step, data in enumerate(batches(7).float()):
+        overflows = step == 3
+        (optimizer if step % 2 else model).zero_grad()
+        plain.zero_grad()
+        loss = loss_of(model, data[RANK]) * (float("inf") if overflows and RANK == SIZE - 1 else 1)
+        loss_of(alone, data.reshape(-1, 6)).backward()
+        if step == 6:
+            loss.backward()
+            optimizer.step()
+            plain.step()
+            continue
+        scaler.scale(loss).backward()
+        if is_explicit:
+            optimizer.synchronize()
+            scaler.unscale_(optimizer)
+            with optimizer.skip_synchronize():
+                scaler.step(optimizer)
+        else:
+            scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == (2 if step >= 3 else 4)
+        if not overflows:
+            if not options:  # a fused optimizer may leave them scaled
+                same(torch.cat([p.grad.reshape(-1) for p in model.parameters()]),
+                     torch.cat([p.grad.reshape(-1) for p in alone.parameters()]), 1e-6)
+            plain.step()
+        same(vector(model), vector(alone), 1e-6)
+    same(vector(model), vector(alone), 1e-6)
+    alike(model)
+
+
+def mixed():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for is_explicit in (False, True):
+            scaled(torch.optim.SGD, {}, is_explicit)
+            if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4):
+                scaled(torch.optim.SGD, {"fused": True}, is_explicit)
+
+
 def sparse():
     for as_dense in (False, True):
         embedding = torch.nn.Embedding(5, 2, sparse=True)
@@ -486,6 +561,6 @@ def refusals():
 
 
 for test in (weights, narrow, uneven, layouts, zeros, late, closures, moved, without_graph, joined, names,
-             sparse_sometimes, sparse, state, adasum, misuse):
+             sparse_sometimes, mixed, sparse, state, adasum, misuse):
     test()
 hvd.shutdown()

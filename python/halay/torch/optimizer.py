@@ -175,7 +175,7 @@ class _DistributedOptimizer(_Hooked):
     def _begin(self, names: Dict[torch.Tensor, str], passes: int, groups: Groups, exchange: Exchange) -> None:
         self.op = exchange.op
         self.process_set = exchange.process_set
-        self._synchronized = False
+        self._synchronized = self._is_for_scaler = False
         self._should_synchronize = True
         self._buckets: List[Bucket] = []
         self._exchange, self._groups = exchange, groups
@@ -246,7 +246,7 @@ class _DistributedOptimizer(_Hooked):
         return then
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self._synchronized = False
+        self._synchronized = self._is_for_scaler = False
         self._should_synchronize = True
         for bucket in self._buckets:
             bucket.reset(self.backward_passes_per_step)
@@ -271,9 +271,23 @@ class _DistributedOptimizer(_Hooked):
             bucket.reset(self.backward_passes_per_step)
         if plan is not None:
             self._arrange(plan)
-        self._synchronized = True
+        self._synchronized, self._is_for_scaler = True, False
         if error:
             raise error
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Reduces the gradients if that is still to be done: GradScaler.step() reads this before it unscales them and
+        looks for overflows, which must be those of the sums, the same on all ranks."""
+        if self._should_synchronize and (not self._synchronized or self._is_under_way()):
+            self.synchronize()
+            self._is_for_scaler = True
+        return bool(vars(self).get("_step_supports_amp_scaling") or
+                    getattr(super(), "_step_supports_amp_scaling", False))
+
+    @_step_supports_amp_scaling.setter
+    def _step_supports_amp_scaling(self, value: bool) -> None:
+        vars(self)["_step_supports_amp_scaling"] = value  # as fused optimizers do
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -287,14 +301,14 @@ class _DistributedOptimizer(_Hooked):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """closure: called by the optimizer, which computes with the gradients and the loss that it leaves. They are
         reduced after each call, the loss too, so that all ranks decide alike."""
-        if self._should_synchronize:
-            if self._synchronized:
+        if self._should_synchronize and (not self._is_for_scaler or self._is_under_way()):
+            if self._synchronized and not self._is_for_scaler:
                 warnings.warn(_STEP_TWICE)
             if closure is None or not self._is_active:
                 self.synchronize()
             else:
                 closure = self._reduced(closure)
-        self._synchronized = False
+        self._synchronized = self._is_for_scaler = False
         return super().step(closure)
 
     def _reduced(self, closure: Callable[[], Any]) -> Callable[[], Any]:
@@ -316,6 +330,7 @@ class _DistributedOptimizer(_Hooked):
         after the next backward."""
         if self._is_under_way():
             raise AssertionError(_ZERO_TOO_EARLY)
+        self._synchronized = self._is_for_scaler = False  # after an overflow nothing has called step()
         if self._buckets and not set_to_none:
             set_to_none = False
             if self._can_zero_buckets():
@@ -408,6 +423,9 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         with optimizer.skip_synchronize():
             optimizer.step()
+
+    scaler.step(optimizer) of torch's GradScaler waits for the reduced gradients before it unscales them. To clip these,
+    call scaler.unscale_(optimizer) after optimizer.synchronize(), and scaler.step(optimizer) for optimizer.step().
 
     named_parameters: model.named_parameters(); names appear in messages. compression: what gradients travel as.
     backward_passes_per_step: backward passes that are added up on this rank before the exchange. op: Average, Sum, Min,
