@@ -651,6 +651,11 @@ HALAY_API enum halay_status halay_wait_any(struct halay_request *const *requests
  * ended with an error; otherwise as halay_wait. For data in host memory it is halay_wait. The request itself ends when
  * the result is on the device; it may be freed before. Its name may be submitted again from now on by submissions that
  * follow the stream.
+ *
+ * HALAY_OK orders the stream; it is not the end of the request. If a device or another rank fails before that end, the
+ * stream continues all the same, what it finds in out is undefined, and the request ends with the error. So what is to
+ * survive an error (a checkpoint, a commit of halay_elastic.h) is made of such results only after their requests have
+ * ended with HALAY_OK.
  */
 HALAY_API enum halay_status halay_wait_stream(struct halay_request *request, int timeout_ms, void *stream);
 
