@@ -19,8 +19,9 @@ struct queue {
     struct queue_needs needs;
     struct counted_launch *launches; /* owned */
     size_t count, capacity;
-    const real *params; /* as `begin` had them */
-    int failed;         /* memory ran out */
+    const real *params, *folded; /* as `begin` had them */
+    int has_folded;              /* they have a narrow copy */
+    int failed;                  /* memory ran out */
 };
 
 static void note(struct queue *queue, struct counted_launch launch)
@@ -148,6 +149,8 @@ static void counted_begin(struct queue *queue, const real *params, const real *f
     const double n = (double)(queue->needs.params - queue->needs.inputs);
 
     queue->params = params;
+    queue->folded = folded;
+    queue->has_folded = 0;
     if (queue->head.narrow && n > 0)
         note(queue, (struct counted_launch){ .kernel = "copy", .times = 1, .bytes = n * (REAL + TFT_NARROW_BYTES) });
 }
@@ -198,7 +201,11 @@ static void round_factor(struct queue *queue, const char *kernel, const real *x,
 {
     const struct queue_needs *needs = &queue->needs;
 
-    if (!tft_is_narrow(x) && !(x >= queue->params + needs->inputs && x < queue->params + needs->params))
+    if (queue->folded && x >= queue->folded && x < queue->folded + needs->folded) {
+        n = queue->has_folded ? 0 : (double)needs->folded; /* all of it, once */
+        queue->has_folded = 1;
+    }
+    if (n > 0 && !tft_is_narrow(x) && !(x >= queue->params + needs->inputs && x < queue->params + needs->params))
         note(queue, (struct counted_launch){ .kernel = kernel, .times = 1, .bytes = n * (REAL + TFT_NARROW_BYTES) });
 }
 

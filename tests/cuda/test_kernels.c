@@ -576,6 +576,45 @@ static void check_no_room(void)
     clean();
 }
 
+/* Weights that forecasts derive are rounded once, by the first product with one of them, until `begin`. */
+static void check_folded(void)
+{
+    enum { N = 5, EACH = 32 };
+    const struct queue_needs needs = { .bf16 = 1, .folded = 2 * EACH };
+    struct queue *queue;
+    struct both *a = acts(N * N), *folded = reals(2 * EACH), *c = acts(N * N);
+
+    cuda->to_host(there, NULL, 0, NULL); /* waits */
+    REQUIRE(cuda->open(&needs, &queue) == HALAY_OK);
+    for (int i = 0; i < 4; i++) {
+        const size_t at = i % 2 * EACH, launches = emu_calls ? emu_calls("cudaLaunchKernelEx") : 0;
+
+        if (i == 2) {
+            for (size_t k = 0; k < 2 * EACH; k++)
+                ((float *)folded->near)[k] += 1;
+            cuda->to_device(queue, folded->near, folded->bytes, folded->far);
+        }
+        if (i % 2 == 0)
+            cuda->begin(queue, folded->far, folded->far);
+        for (int is_far = 0; is_far < 2; is_far++) {
+            const struct product product = { .a = { AT(a), N, 0 },
+                                             .b = { (float *)AT(folded) + at, N, 0 },
+                                             .M = N,
+                                             .N = N,
+                                             .K = N,
+                                             .to = { AT(c), N, 0 } };
+
+            (is_far ? cuda : cpu)->product(is_far ? queue : here, &product);
+        }
+        cuda->to_host(queue, NULL, 0, NULL);
+        CHECK(!cuda->failure(queue), "a product of folded weights: %s", cuda->failure(queue));
+        CHECK(!emu_calls || emu_calls("cudaLaunchKernelEx") - launches == (i % 2 == 0), "product %d rounds", i);
+        same("a product of folded weights", c, 1e-5);
+    }
+    cuda->close(queue);
+    clean();
+}
+
 /* In two blocks of steps. */
 static void check_lstm(size_t S, size_t B, size_t H, int pads, double tolerance)
 {
@@ -961,8 +1000,10 @@ static void check_odd(void)
     check_product(3, 4, 6, 1, 0, 1, 2, 1);
     check_product(4, 3, 5, 0, 1, 0, 3, 0);
     check_product(1, 2, 3, 1, 1, 1, 1, 1);
-    if (is_narrow)
+    if (is_narrow) {
         check_no_room();
+        check_folded();
+    }
     check_all_lstm();
     check_attention(&(struct attention_sizes){ 2, 9, 3, 2, 4, 0, 0, 0 });
     check_attention(&(struct attention_sizes){ 3, 7, 2, 1, 5, 1, 1, 0.2 });

@@ -70,7 +70,7 @@ struct queue_needs {
                        plain, transposed */
     size_t inputs;  /* reals of these, the first ones, that are embeddings: activations are not multiplied by them; a
                        multiple of TFT_ALIGNMENT */
-    size_t others;  /* reals of the largest factors of a product that are neither parameters nor activations */
+    size_t others;  /* reals of the largest factors of a product other than these and activations */
 };
 
 /* (M, N) = or += op(A) op(B) [+ bias], tft/core/kernels/gemm.h. */

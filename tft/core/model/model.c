@@ -129,6 +129,8 @@ static void fold_all(struct tft_workspace *w, const struct pass *pass)
     const struct tft_model *model = w->model;
     real *folded = w->folded;
 
+    if (narrow_of(pass->queue)) /* all of it is rounded, with what is between its matrices */
+        kernel_zero(pass->queue, model->folded, folded);
     fold_selection(pass, &model->static_selection, folded);
     fold_selection(pass, &model->history_selection, folded);
     fold_selection(pass, &model->future_selection, folded);

@@ -166,8 +166,8 @@ static size_t inputs_of(const struct tft_model *model)
     return model->table.params[last.first + last.count].offset / TFT_ALIGNMENT * TFT_ALIGNMENT;
 }
 
-/* The largest factors of a product that are neither parameters nor narrow activations: gradients of the output, of a
- * context or of a selection's weights, by derived weights, or by those of a pair of folded products. */
+/* The largest factors of a product that are neither parameters, folded weights nor narrow activations: gradients of the
+ * output, of a context or of a selection's weights, by derived weights. */
 static size_t others_of(const struct tft_model *model, size_t B)
 {
     size_t reals = max_size(model->config.D * B * model->output.out, B * model->config.H);
@@ -175,7 +175,7 @@ static size_t others_of(const struct tft_model *model, size_t B)
     reals = max_size(reals, model->config.E * B * model->history_selection.V);
     reals = max_size(reals, model->config.D * B * model->future_selection.V);
     reals = max_size(reals, B * model->static_selection.V);
-    return aligned_reals(reals) + max_size(model->derived, model->config.plain ? 0 : model->folded);
+    return aligned_reals(reals) + model->derived;
 }
 
 static enum halay_status open_queue(struct halay_log *log, const struct tft_model *model, struct tft_workspace *w)

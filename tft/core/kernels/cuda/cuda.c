@@ -58,6 +58,7 @@ static void cuda_close(struct queue *queue)
     cuda_graphs_destroy(queue);
     cuda_plans_destroy(queue);
     cudaFree(tft_place_of(queue->rounded));
+    cudaFree(tft_place_of(queue->rounded_folded));
     cudaFree(tft_place_of(queue->others));
     cudaFree(queue->values);
     cudaFree(queue->meetings);
@@ -109,6 +110,7 @@ static enum halay_status cuda_open(const struct queue_needs *needs, struct queue
     cuda_note(queue, cudaHostAlloc((void **)&queue->stage, CUDA_STAGE, cudaHostAllocDefault));
     if (queue->head.narrow) {
         queue->rounded = alloc_narrow(queue, needs->params - needs->inputs);
+        queue->rounded_folded = alloc_narrow(queue, needs->folded);
         queue->others = alloc_narrow(queue, needs->others);
     }
     find_properties(queue);
@@ -125,8 +127,9 @@ static void cuda_begin(struct queue *queue, const real *params, const real *fold
 {
     const struct queue_needs *needs = &queue->needs;
 
-    (void)folded;
     queue->params = params;
+    queue->folded = folded;
+    queue->has_folded = 0;
     if (queue->head.narrow && needs->params > needs->inputs)
         cuda_copy(queue, params + needs->inputs, needs->params - needs->inputs, queue->rounded);
 }

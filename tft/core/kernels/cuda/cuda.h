@@ -67,8 +67,10 @@ struct queue {
     size_t shared_most;  /* bytes of a block's shared memory */
     cudaStream_t stream; /* owned, as what follows */
     struct cuda_plans *plans;
-    const real *params;                 /* borrowed until `begin` */
+    const real *params, *folded;        /* borrowed until `begin` */
     real *rounded;                      /* narrow: params from needs.inputs on; NULL: the queue is not narrow */
+    real *rounded_folded;               /* narrow: folded, from its first product on */
+    int has_folded;                     /* rounded_folded is what folded is */
     real *others;                       /* narrow: a product's factor that is neither that nor an activation */
     float *partial;                     /* sums of slabs: CUDA_PARTIAL */
     unsigned *meetings;                 /* words that blocks of a kernel meet by, CUDA_MEETING_STEP apart */

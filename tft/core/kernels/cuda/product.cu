@@ -325,16 +325,27 @@ static struct plan_key key_of(const struct queue *queue, const struct product *p
     return key;
 }
 
-/* Returns the narrow copy of n reals: a parameter's, or one that is made in `others` from *used on. What is narrow is
- * its own. NULL: it does not fit, which is noted. */
+static bool is_among(const real *x, size_t n, const real *block, size_t block_n)
+{
+    return block && x >= block && x + n <= block + block_n;
+}
+
+/* Returns the narrow copy of n reals: that of a parameter or a folded weight, or one that is made in `others` from
+ * *used on. What is narrow is its own. NULL: it does not fit, which is noted. */
 static const real *narrow_of_reals(struct queue *queue, const real *x, size_t n, size_t *used)
 {
     const struct queue_needs *needs = &queue->needs;
 
     if (!x || tft_is_narrow(x))
         return x;
-    if (queue->params && x >= queue->params + needs->inputs && x + n <= queue->params + needs->params)
+    if (queue->params && is_among(x, n, queue->params + needs->inputs, needs->params - needs->inputs))
         return queue->rounded + (x - queue->params - needs->inputs);
+    if (is_among(x, n, queue->folded, needs->folded)) {
+        if (!queue->has_folded)
+            cuda_copy(queue, queue->folded, needs->folded, queue->rounded_folded);
+        queue->has_folded = 1;
+        return queue->rounded_folded + (x - queue->folded);
+    }
     if (*used + n > needs->others) {
         cuda_note(queue, cudaErrorInvalidValue);
         return NULL;
