@@ -10,7 +10,8 @@
  *     for (timing_start(bench, name, bytes); timing_next(bench);)
  *         kernel_add(...);
  *
- * All arrays are taken from one piece of memory, which begins anew with each group of kernels.
+ * All arrays are taken from one piece of memory, which begins anew with each group of kernels. In bf16 activations are
+ * narrow (tft/core/kernels/narrow.h), as in a training; bytes are those of what is stored.
  */
 #include "base/clock.h"
 #include "base/options.h"
@@ -36,6 +37,8 @@ struct bench {
     real *pool; /* owned, the device's */
     size_t pool_reals, pool_used;
     size_t B, H, E, D, T; /* samples, width, steps: encoder, horizon, both */
+    const char *type;     /* of the queue */
+    size_t act;           /* bytes of an activation */
     struct {
         char name[64];
         double bytes, us[PASSES];
@@ -64,7 +67,30 @@ static real *take(struct bench *bench, size_t reals)
     return memory;
 }
 
-/* Makes the pool, full of numbers from -0.5 to 0.5. */
+/* An array of activations. */
+static real *take_acts(struct bench *bench, size_t n)
+{
+    if (narrow_of(bench->queue))
+        return tft_narrow_at(take(bench, (n + 1) / 2));
+    return take(bench, n);
+}
+
+/* An array of parameters, the only ones until the next are taken. */
+static real *take_params(struct bench *bench, size_t n)
+{
+    real *params = take(bench, n);
+
+    bench->kernels->begin(bench->queue, params, NULL);
+    return params;
+}
+
+/* The most parameters that a group of kernels has. */
+static size_t params_of(const struct bench *bench)
+{
+    return 4 * bench->H * bench->H + 64;
+}
+
+/* Makes the pool, full of numbers from -0.5 to 0.5, of either type: the lower half of a real is its upper one. */
 static void make_pool(struct bench *bench)
 {
     enum { NOISE = 1 << 16 };
@@ -74,8 +100,12 @@ static void make_pool(struct bench *bench)
     bench->pool = bench->kernels->alloc(bench->pool_reals * sizeof *bench->pool);
     if (!bench->pool)
         die("arrays", "the device has no memory for them");
-    for (uint32_t i = 0; i < NOISE; i++)
+    for (uint32_t i = 0, bits; i < NOISE; i++) {
         noise[i] = (real)(i * 2654435761u >> 8) / (real)(1 << 24) - (real)0.5;
+        memcpy(&bits, &noise[i], sizeof bits);
+        bits = (bits & 0xffff0000u) | bits >> 16;
+        memcpy(&noise[i], &bits, sizeof bits);
+    }
     for (size_t at = 0, n; at < bench->pool_reals; at += n) {
         n = bench->pool_reals - at < NOISE ? bench->pool_reals - at : NOISE;
         bench->kernels->to_device(bench->queue, noise, n * sizeof *noise, bench->pool + at);
@@ -107,7 +137,7 @@ static int by_size(const void *a, const void *b)
 
 static void timing_start(struct bench *bench, const char *name, double bytes)
 {
-    snprintf(bench->timing.name, sizeof bench->timing.name, "%s", name);
+    snprintf(bench->timing.name, sizeof bench->timing.name, "%-4s %s", bench->type, name);
     bench->timing.bytes = bytes;
     bench->timing.kernel++;
     bench->timing.pass = bench->options.once ? PASSES - 1 : -UNTIMED;
@@ -166,16 +196,16 @@ static int timing_next(struct bench *bench)
 /* ---- the kernels ------------------------------------------------------------------------------------------------- */
 
 /* Of weights that are aligned, and that begin four bytes further, as where a layer has an odd number of them. */
-static void time_products(struct bench *bench, const char *type)
+static void time_products(struct bench *bench)
 {
-    size_t H = bench->H, R = bench->E * bench->B;
+    const size_t H = bench->H, R = bench->E * bench->B, n = R * H * bench->act;
     struct queue *queue = bench->queue;
     char name[64];
 
     bench->pool_used = 0;
-    real *x = take(bench, R * H), *y = take(bench, 2 * R * H), *w = take(bench, 3 * H * H + 64),
+    real *x = take_acts(bench, R * H), *y = take_acts(bench, 2 * R * H), *w = take_params(bench, params_of(bench)),
          *d = take(bench, H * H + 64);
-    for (size_t shift = 0; shift < 2; shift++) {
+    for (size_t shift = 0, most = sizeof(real) / bench->act; shift <= most; shift += most) {
         const char *at = shift ? ", at 4 bytes" : "";
         struct product plain = {
             .a = matrix_of(x, H), .b = matrix_of(w + shift, H), .M = R, .N = H, .K = H, .to = written(y, H)
@@ -189,36 +219,39 @@ static void time_products(struct bench *bench, const char *type)
             .a = matrix_t(x, H), .b = matrix_of(y, H), .M = H, .N = H, .K = R, .to = written(d + shift, H)
         };
 
-        snprintf(name, sizeof name, "product %s, x W%s", type, at);
-        TIMED(name, 8 * R * H) kernel_product(queue, &plain);
-        snprintf(name, sizeof name, "product %s, x [Wv Wg]%s", type, at);
-        TIMED(name, 12 * R * H) kernel_product(queue, &pair);
-        snprintf(name, sizeof name, "product %s, += d W^T%s", type, at);
-        TIMED(name, 12 * R * H) kernel_product(queue, &input);
-        snprintf(name, sizeof name, "product %s, x^T d, %zu rows%s", type, R, at);
-        TIMED(name, 8 * R * H) kernel_product(queue, &weights);
+        snprintf(name, sizeof name, "product, x W%s", at);
+        TIMED(name, 2 * n) kernel_product(queue, &plain);
+        snprintf(name, sizeof name, "product, x [Wv Wg]%s", at);
+        TIMED(name, 3 * n) kernel_product(queue, &pair);
+        snprintf(name, sizeof name, "product, += d W^T%s", at);
+        TIMED(name, 3 * n) kernel_product(queue, &input);
+        snprintf(name, sizeof name, "product, x^T d, %zu rows%s", R, at);
+        TIMED(name, 2 * n) kernel_product(queue, &weights);
     }
 }
 
-static void time_lstm(struct bench *bench, const char *type)
+static void time_lstm(struct bench *bench)
 {
-    size_t S = bench->E, B = bench->B, H = bench->H, n = S * B * H;
+    const size_t S = bench->E, B = bench->B, H = bench->H, n = S * B * H;
+    const size_t bytes = n * (9 * bench->act + sizeof(real)) + 4 * H * H * sizeof(real);
     char name[64];
 
     bench->pool_used = 0;
     struct lstm_run run = { .S = S,
                             .B = B,
                             .H = H,
-                            .u = take(bench, 4 * H * H),
-                            .gates = take(bench, 4 * n),
-                            .h = take(bench, n + B * H),
+                            .u = take_params(bench, 4 * H * H),
+                            .gates = take_acts(bench, 4 * n),
+                            .h = take_acts(bench, n + B * H),
                             .c = take(bench, n + B * H) };
-    struct lstm_gradient d = { .d_out = take(bench, n), .d_h = take(bench, B * H), .d_c = take(bench, B * H) };
-    d.scratch = take(bench, bench->kernels->lstm_scratch(S, B, H));
-    snprintf(name, sizeof name, "lstm %s, %zu steps", type, S);
-    TIMED(name, 4 * 11 * n) kernel_lstm(bench->queue, &run);
-    snprintf(name, sizeof name, "lstm_backward %s, %zu steps", type, S);
-    TIMED(name, 4 * 20 * n) kernel_lstm_backward(bench->queue, &run, &d);
+    struct lstm_gradient d = { .d_out = take_acts(bench, n),
+                               .d_h = take_acts(bench, B * H),
+                               .d_c = take_acts(bench, B * H) };
+    d.scratch = take_acts(bench, 2 * bench->kernels->lstm_scratch(S, B, H)); /* of reals */
+    snprintf(name, sizeof name, "lstm, %zu steps", S);
+    TIMED(name, bytes) kernel_lstm(bench->queue, &run);
+    snprintf(name, sizeof name, "lstm_backward, %zu steps", S);
+    TIMED(name, bytes) kernel_lstm_backward(bench->queue, &run, &d);
 }
 
 static void time_attention(struct bench *bench)
@@ -231,40 +264,42 @@ static void time_attention(struct bench *bench)
                                  .N = D,
                                  .heads = HEADS,
                                  .d = d,
-                                 .q = take(bench, D * B * H),
-                                 .k = take(bench, T * B * H),
-                                 .v = take(bench, T * B * d),
+                                 .q = take_acts(bench, D * B * H),
+                                 .k = take_acts(bench, T * B * H),
+                                 .v = take_acts(bench, T * B * d),
                                  .a = take(bench, B * a),
                                  .scratch = take(bench, bench->kernels->attention_scratch(B, T, D, HEADS, d)) };
-    real *mean = take(bench, D * B * d);
-    struct attention_gradient to = { take(bench, D * B * d), take(bench, D * B * H), take(bench, T * B * H),
-                                     take(bench, T * B * d) };
-    TIMED("attention", 4 * B * (D * H + T * H + T * d + a + D * d)) kernel_attention(bench->queue, &run, mean);
-    TIMED("attention_backward", 4 * B * (2 * D * H + 3 * T * H + 2 * T * d + 3 * a + D * d))
+    real *mean = take_acts(bench, D * B * d);
+    struct attention_gradient to = { take_acts(bench, D * B * d), take_acts(bench, D * B * H),
+                                     take_acts(bench, T * B * H), take_acts(bench, T * B * d) };
+    TIMED("attention", B * (bench->act * (D * H + T * H + T * d + D * d) + sizeof(real) * a))
+    kernel_attention(bench->queue, &run, mean);
+    TIMED("attention_backward", B * (bench->act * (2 * D * H + 2 * T * H + 2 * T * d + D * d) + sizeof(real) * 2 * a))
     kernel_attention_backward(bench->queue, &run, &to);
 }
 
 /* Kernels that go once through (R, H), from x and y to z and others. */
 static void time_rows(struct bench *bench)
 {
-    size_t B = bench->B, H = bench->H, R = bench->E * B, n = R * H;
+    const size_t B = bench->B, H = bench->H, R = bench->E * B, n = R * H, each = n * bench->act;
     struct queue *queue = bench->queue;
     const struct masked_rows masked = { { 429496729u, 1.1111111f, 1, 2, 3 }, { 7, H, 0 }, 0, R, B, H };
 
     bench->pool_used = 0;
-    real *x = take(bench, n), *y = take(bench, n), *z = take(bench, n), *v = take(bench, n), *s = take(bench, n);
-    real *d_g = take(bench, n), *inverse = take(bench, R), *row = take(bench, 4 * H), *sum = take(bench, 4 * H),
+    real *x = take_acts(bench, n), *y = take_acts(bench, n), *z = take_acts(bench, n), *v = take_acts(bench, n),
+         *s = take_acts(bench, n);
+    real *d_g = take_acts(bench, n), *inverse = take(bench, R), *row = take(bench, 4 * H), *sum = take(bench, 4 * H),
          *sums = take(bench, B * H);
     uint8_t *keep = (uint8_t *)take(bench, n / 4 + 1);
-    TIMED("copy", 8 * n) kernel_copy(queue, x, n, y);
-    TIMED("add", 12 * n) kernel_add(queue, x, n, y);
-    TIMED("elu", 8 * n) kernel_elu(queue, n, x);
-    TIMED("elu_backward", 12 * n) kernel_elu_backward(queue, x, R, H, 0, y, sum);
-    TIMED("dropout", 9 * n) kernel_dropout(queue, &masked, x, row, keep, y);
-    TIMED("dropout_backward", 9 * n) kernel_dropout_backward(queue, &masked.dropout, keep, R, H, 0, y, sum);
+    TIMED("copy", 2 * each) kernel_copy(queue, x, n, y);
+    TIMED("add", 3 * each) kernel_add(queue, x, n, y);
+    TIMED("elu", 2 * each) kernel_elu(queue, n, x);
+    TIMED("elu_backward", 3 * each) kernel_elu_backward(queue, x, R, H, 0, y, sum);
+    TIMED("dropout", 2 * each + n) kernel_dropout(queue, &masked, x, row, keep, y);
+    TIMED("dropout_backward", 2 * each + n) kernel_dropout_backward(queue, &masked.dropout, keep, R, H, 0, y, sum);
     const struct norm norm = { R, H, 1e-3f, row, row + H };
     const struct norm_backward back = { R, H, 0, y, inverse, row, sum, sum + H, z };
-    TIMED("gate_norm", 20 * n)
+    TIMED("gate_norm", 5 * each)
     kernel_gate_norm(queue, &(struct gate_norm){ .norm = norm,
                                                  .bias_v = row + 2 * H,
                                                  .bias_g = row + 3 * H,
@@ -274,7 +309,7 @@ static void time_rows(struct bench *bench)
                                                  .xhat = y,
                                                  .inverse = inverse,
                                                  .z = z });
-    TIMED("gate_norm_backward", 28 * n)
+    TIMED("gate_norm_backward", 7 * each)
     kernel_gate_norm_backward(queue, &(struct gate_norm_backward){ .norm = back,
                                                                    .bias_v = row + 2 * H,
                                                                    .bias_g = row + 3 * H,
@@ -284,35 +319,35 @@ static void time_rows(struct bench *bench)
                                                                    .d_g = d_g,
                                                                    .sum_v = sum + 2 * H,
                                                                    .sum_g = sum + 3 * H });
-    TIMED("norm", 12 * n) kernel_norm(queue, &norm, y, inverse, z);
-    TIMED("norm_backward", 20 * n)
+    TIMED("norm", 3 * each) kernel_norm(queue, &norm, y, inverse, z);
+    TIMED("norm_backward", 5 * each)
     kernel_norm_backward(queue, &back);
-    TIMED("rows_sum", 4 * n) kernel_rows_sum(queue, x, R, H, 0, sum);
-    TIMED("samples_sum", 4 * n) kernel_samples_sum(queue, x, R, B, H, sums);
+    TIMED("rows_sum", each) kernel_rows_sum(queue, x, R, H, 0, sum);
+    TIMED("samples_sum", each) kernel_samples_sum(queue, x, R, B, H, sums);
 }
 
 static void time_selection(struct bench *bench)
 {
     enum { V = 4 };
-    size_t H = bench->H, R = bench->E * bench->B, n = R * H;
+    const size_t H = bench->H, R = bench->E * bench->B, n = R * H, each = n * bench->act;
     struct queue *queue = bench->queue;
     char name[64];
 
     bench->pool_used = 0;
-    real *x = take(bench, n), *y = take(bench, n), *z = take(bench, n), *row = take(bench, 2 * H),
+    real *x = take_acts(bench, n), *y = take_acts(bench, n), *z = take_acts(bench, n), *row = take(bench, 2 * H),
          *sum = take(bench, H);
     real *weights = take(bench, R * V), *d_weights = take(bench, R * V), *table = take(bench, CODES_MOST * H);
     const struct weighted weighted = { R, H, V, weights, x, row, row + H };
     TIMED("softmax", 8 * V * R) kernel_softmax(queue, R, V, weights);
-    TIMED("weighted_sum", 12 * n) kernel_weighted_sum(queue, &weighted, 1, y);
-    TIMED("weighted_sum_backward", 12 * n) kernel_weighted_sum_backward(queue, &weighted, y, z, d_weights);
-    TIMED("outer_add", 8 * n) kernel_outer_add(queue, weights, row, R, H, y);
-    TIMED("outer_sum", 4 * n) kernel_outer_sum(queue, x, weights, R, H, sum);
+    TIMED("weighted_sum", 3 * each) kernel_weighted_sum(queue, &weighted, 1, y);
+    TIMED("weighted_sum_backward", 3 * each) kernel_weighted_sum_backward(queue, &weighted, y, z, d_weights);
+    TIMED("outer_add", 2 * each) kernel_outer_add(queue, weights, row, R, H, y);
+    TIMED("outer_sum", each) kernel_outer_sum(queue, x, weights, R, H, sum);
     real *scratch = take(bench, bench->kernels->rows_scratch(R, H));
     for (uint32_t most = 2; most; most = most == 2 ? 24 : most == 24 ? CODES_MOST : 0) {
         const int32_t *codes = take_codes(bench, R, most);
         snprintf(name, sizeof name, "rows_put, %u codes", most);
-        TIMED(name, 4 * n) kernel_rows_put(queue, x, codes, R, H, table, scratch);
+        TIMED(name, each) kernel_rows_put(queue, x, codes, R, H, table, scratch);
     }
 }
 
@@ -324,7 +359,7 @@ static void time_outputs(struct bench *bench)
     const struct sparse shape = { B, H };
 
     bench->pool_used = 0;
-    real *d_p = take(bench, P * n), *x = take(bench, B * H), *to = take(bench, sparse_reals(B, H));
+    real *d_p = take(bench, P * n), *x = take_acts(bench, B * H), *to = take(bench, sparse_reals(B, H));
     double *loss = (double *)(void *)take(bench, 2);
     const struct outputs_run run = { .D = bench->D,
                                      .B = B,
@@ -338,40 +373,46 @@ static void time_outputs(struct bench *bench)
     TIMED("loss", 4 * 8 * n) kernel_loss(bench->queue, &run, loss, d_p);
     real *scratch = take(bench, bench->kernels->rows_scratch(B, H));
     const int32_t *codes = take_codes(bench, B, INT32_MAX);
-    TIMED("sparse_put, a row a sample", 8 * B * H) kernel_sparse_put(bench->queue, x, codes, B, shape, to, scratch);
+    TIMED("sparse_put, a row a sample", B * H * (bench->act + sizeof(real)))
+    kernel_sparse_put(bench->queue, x, codes, B, shape, to, scratch);
 }
 
 /* ---- the program ------------------------------------------------------------------------------------------------- */
 
-/* The queue's products round their factors; the pool stays. */
-static void open_queue(struct bench *bench, int bf16, int tf32)
+/* A queue as a training of this type has it; the pool stays. */
+static void open_queue(struct bench *bench, const char *type)
 {
-    const struct queue_needs needs = { .bf16 = bf16, .tf32 = tf32 };
+    const struct queue_needs needs = { .bf16 = !strcmp(type, "bf16"),
+                                       .tf32 = !strcmp(type, "tf32"),
+                                       .params = params_of(bench) };
 
     bench->kernels->close(bench->queue);
     if (bench->kernels->open(&needs, &bench->queue))
         die("queue", "no memory");
     if (bench->kernels->failure(bench->queue))
         die("queue", bench->kernels->failure(bench->queue));
+    bench->type = type;
+    bench->act = narrow_of(bench->queue) ? TFT_NARROW_BYTES : sizeof(real);
 }
 
+/* tf32 is of products alone. */
 static void time_all(struct bench *bench)
 {
     static const char *const types[] = { "f32", "tf32", "bf16" };
 
-    open_queue(bench, 0, 0);
+    open_queue(bench, types[0]);
     make_pool(bench);
     printf("%s: batch %zu, %zu + %zu steps, width %zu\n", bench->kernels->name, bench->B, bench->E, bench->D, bench->H);
-    time_attention(bench);
-    time_rows(bench);
-    time_selection(bench);
-    time_outputs(bench);
-    for (int type = 0; type < 3; type++) {
-        if (bench->options.device == TFT_DEVICE_CPU && type)
-            break; /* its products of bf16 have memory of their own */
-        open_queue(bench, type == 2, type == 1);
-        time_products(bench, types[type]);
-        time_lstm(bench, types[type]);
+    for (int i = 0; i < (bench->options.device == TFT_DEVICE_CPU ? 1 : 3); i++) {
+        open_queue(bench, types[i]);
+        time_products(bench);
+        time_lstm(bench);
+        if (i == 1)
+            continue;
+        time_attention(bench);
+        time_rows(bench);
+        time_selection(bench);
+        time_outputs(bench);
     }
 }
 

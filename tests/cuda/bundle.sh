@@ -87,6 +87,7 @@ done
 "$top_builddir/tests/perf/check_json" "$root/results/sums.json" ranks=2 >"$scratch/said" 2>&1 ||
     wrong "the JSON of the sums"
 grep -q '[0-9] checks passed, 0 failed' "$root/results/03.log" || wrong "the log of the kernels"
+grep -q '^bf16 gate_norm ' "$root"/results/*.log || wrong "kernels of bf16 are not timed"
 
 # A failure is shown, and the parts after it run; what there is no time for is no success.
 printf '#!/bin/sh\necho "kernel 7 is wrong"\nexit 3\n' >"$root/bundle/tests/cuda/test_kernels"
