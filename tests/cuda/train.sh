@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # halay-tft --device cuda, with both modules for the emulation: trainings end with the processor's losses, alone, as
-# ranks on one device and on two, with a moving average; two ranks have the bits of one where
-# that is asked for; each device goes on from the other's checkpoint; evaluate, predict and explain say the same; what
-# is missing is said.
+# ranks on one device and on two, with a moving average; two ranks have the bits of one where that is asked for; each
+# device goes on from the other's checkpoint; evaluate, predict and explain have the same numbers, and about the same
+# ones in bf16; what is missing is said.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 modules=${CUDA_MODULES-$top_builddir/tests/cuda/module/.libs} # gpu-check's: a GPU
@@ -34,12 +34,13 @@ train() {
         --max-steps 2 --eval-every 1 --valid-samples 6 --threads 1 --schedule constant \
         --clip-mode global --sparse-rows $sparse --calibrate $calibrate $options
 }
-# close WHAT A B: the first of two files of numbers has those of the second, within rounding.
+# close WHAT A B [SQUARE]: the first of two files of numbers has those of the second, within rounding, or to within the
+# root of SQUARE.
 close() {
     tr -cs '0-9.e\n-' ' ' <"$2" >"$scratch/left"
-    tr -cs '0-9.e\n-' ' ' <"$3" | paste -d' ' "$scratch/left" - | awk '
+    tr -cs '0-9.e\n-' ' ' <"$3" | paste -d' ' "$scratch/left" - | awk -v off="${4-1e-8}" '
         { for (i = 1; i <= NF / 2; i++) { d = $i - $(i + NF / 2); n++
-            if (d * d > 1e-8 * (1 + $i * $i)) bad++ } }
+            if (d * d > off * (1 + $i * $i)) bad++ } }
         END { exit !(n > 0 && !bad) }' && pass || wrong "$1: $(head -n 3 "$2") and $(head -n 3 "$3")"
 }
 counted() { awk -v what="$1" '$1 == what { n = $2 } END { print n + 0 }' "$scratch/counts"; }
@@ -50,7 +51,7 @@ losses() {
 }
 same() {
     losses "$1"
-    close "losses of $1 and $2" "$scratch/$1.losses" "$scratch/$2.losses"
+    close "losses of $1 and $2" "$scratch/$1.losses" "$scratch/$2.losses" ${3-}
 }
 
 options='' sparse=1 calibrate=auto
@@ -82,9 +83,9 @@ check "half of it on two" train average.two "$halayrun" -np 2 "$tft"
 options='--ema 0.9 --device cuda --resume'
 check "the other half on three" train average.two "$halayrun" -np 3 "$tft"
 same average.two average
-options='--ema 0.9 --log tensorboard'
-HALAY_TFT_DEVICE=cuda check "an average on the device" train average.gpu "$tft"
-same average.gpu average
+options='--ema 0.9 --log tensorboard --dtype bf16'
+HALAY_TFT_DEVICE=cuda check "an average on the device, in bf16" train rounded "$tft"
+same rounded average 1e-4
 sparse=1
 options='--device cuda --max-steps 1'
 check "half of it there" train there "$tft"
@@ -104,11 +105,19 @@ for device in cpu cuda; do
     evaluated=$(counted bytes_to_devices)
     check "predict, $device" "$tft" predict --checkpoint "$scratch/cpu" --split test "$scratch/series.csv" \
         --device $device -o "$scratch/forecasts.$device.csv"
+    check "predict in bf16, $device" "$tft" predict --checkpoint "$scratch/rounded" --split test "$scratch/series.csv" \
+        --device $device -o "$scratch/rounded.$device.csv"
+    check "evaluate in bf16, $device" "$tft" evaluate --checkpoint "$scratch/rounded" --data "$data" --device $device \
+        --csv "$scratch/scores"
+    cut -d, -f1-12 "$scratch/scores" >"$scratch/scores.rounded.$device"
     check "explain, $device" env HALAY_TFT_DEVICE=$device "$tft" explain --checkpoint "$scratch/cpu" --data "$data" \
         --stride 3 --no-occlusion --csv "$scratch/why.$device"
 done
 close "scores" "$scratch/scores.cpu" "$scratch/scores.cuda"
 close "forecasts" "$scratch/forecasts.cpu.csv" "$scratch/forecasts.cuda.csv"
+close "forecasts in bf16" "$scratch/rounded.cpu.csv" "$scratch/rounded.cuda.csv" 1e-4
+cmp -s "$scratch/rounded.cpu.csv" "$scratch/rounded.cuda.csv" && wrong "nothing is rounded on the device"
+close "scores in bf16" "$scratch/scores.rounded.cpu" "$scratch/scores.rounded.cuda" 1e-4
 close "weights" "$scratch/why.cpu/importance.csv" "$scratch/why.cuda/importance.csv"
 
 # bench NAME [OPTION...]: three steps of the benchmark, two of which warm up.
