@@ -420,7 +420,7 @@ static void count_lstm_backward(struct queue *queue, const struct lstm_run *run)
     if (steps_together(queue, "lstm_backward", run))
         return;
     for (size_t t = 0; t < run->S; t++)
-        between(queue, "lstm_backward", run->gates, 13 * state, run->c, 2 * state);
+        between(queue, "lstm_backward", run->gates, 11 * state, run->c, 4 * state);
     multiply(queue, "lstm_backward", run->S, &step);
     if (run->S % 2)
         acts(queue, "lstm_backward", run->gates, 2 * state);
