@@ -371,6 +371,23 @@ def sparse_sometimes():
             assert torch.allclose(got, want, atol=1e-5), (first, got, want)
 
 
+def sparse_later():
+    """A gradient that gets sparse on some ranks when the others' is a view of its bucket, where zero_grad() leaves it.
+    """
+    words, head = torch.nn.Embedding(10, 4, sparse=True), torch.nn.Linear(4, 1)
+    params = [("words", words.weight), *head.named_parameters("head")]
+    hvd.broadcast_parameters(dict(params), 0)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([p for _, p in params], lr=1.0), params)
+    wanted = words.weight.detach().clone()
+    for step in range(4):
+        optimizer.zero_grad(set_to_none=step == 1)
+        uses = step > 0 and RANK == 0
+        (head(torch.ones(4)).sum() + (words(torch.tensor([step])).sum() if uses else 0)).backward()
+        optimizer.step()
+        wanted[step] -= (step > 0) / SIZE
+    assert torch.allclose(words.weight, wanted, atol=1e-5), (words.weight, wanted)
+
+
 class Scaler:
     """What torch.amp.GradScaler does, in its order; before torch 2.3 there is none for main memory."""
 
@@ -561,6 +578,6 @@ def refusals():
 
 
 for test in (weights, narrow, uneven, layouts, zeros, late, closures, moved, without_graph, joined, names,
-             sparse_sometimes, mixed, sparse, state, adasum, misuse):
+             sparse_sometimes, sparse_later, mixed, sparse, state, adasum, misuse):
     test()
 hvd.shutdown()

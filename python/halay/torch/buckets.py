@@ -154,7 +154,7 @@ class Bucket:
         return True
 
     def forget_layout(self) -> None:
-        """A member's parameter is another one."""
+        """A member's parameter is another one, or travels otherwise."""
         self._dense = []
 
     def zero(self) -> None:

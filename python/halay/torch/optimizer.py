@@ -204,7 +204,11 @@ class _DistributedOptimizer(_Hooked):
         for bucket in self._buckets:
             bucket.suffix = "@%d" % plan.number if plan.number else ""
         for member in self._members:
-            member.sparse = plan.sparse.get(member.place, 0)
+            dimensions = plan.sparse.get(member.place, 0)
+            if member.sparse != dimensions:
+                member.sparse = dimensions
+                if member.bucket is not None:  # its gradient may still be a view of the bucket
+                    member.bucket.forget_layout()
         self._plan = plan
 
     def _report(self, late: List[Place], sparse: Dict[Place, int]) -> Report:
