@@ -499,6 +499,26 @@ def state():
                 assert torch.equal(torch.as_tensor(got["state"][number][key]), torch.as_tensor(value)), key
 
 
+def hooks():
+    """Those of step() are called once, when the gradients are reduced, also of an optimizer that has loaded a state."""
+    for op in (hvd.Average, hvd.Adasum):
+        model, calls = network(), []
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters(), op=op)
+        wanted = type(optimizer).step
+        hvd.broadcast_optimizer_state(optimizer, 0)
+        optimizer.load_state_dict(optimizer.state_dict())
+        assert type(optimizer).step is wanted
+        if not hasattr(optimizer, "register_step_pre_hook"):  # before torch 2.0
+            continue
+        optimizer.register_step_pre_hook(lambda *_: calls.append(model[0].bias.grad.clone()))
+        optimizer.register_step_post_hook(lambda *_: calls.append(None))
+        loss_of(model, batches(1)[0, RANK]).backward()
+        optimizer.step()
+        assert len(calls) == 2 and calls[1] is None, calls
+        assert op == hvd.Adasum or (hvd.allgather(calls[0][None]) == calls[0]).all()
+
+
 def adasum():
     """Equal gradients: adasum of equal changes is the change."""
     model, alone = network(), network()
@@ -578,6 +598,6 @@ def refusals():
 
 
 for test in (weights, narrow, uneven, layouts, zeros, late, closures, moved, without_graph, joined, names,
-             sparse_sometimes, sparse_later, mixed, sparse, state, adasum, misuse):
+             sparse_sometimes, sparse_later, mixed, sparse, state, hooks, adasum, misuse):
     test()
 hvd.shutdown()

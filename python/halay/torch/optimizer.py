@@ -315,6 +315,8 @@ class _DistributedOptimizer(_Hooked):
         self._synchronized = self._is_for_scaler = False
         return super().step(closure)
 
+    step.hooked = True  # type: ignore[attr-defined]  # torch would call an optimizer's hooks around this one, too
+
     def _reduced(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def call() -> Any:
             loss = closure()
@@ -396,6 +398,8 @@ class _DistributedAdasumOptimizer(_Hooked):
         for member in self._members:
             member.left = self.backward_passes_per_step
         return loss
+
+    step.hooked = True  # type: ignore[attr-defined]  # as above
 
     def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
         if self._is_under_way():
