@@ -162,6 +162,40 @@ def together():
     same(parts[1], EVERYONE.sum(0))
 
 
+def finished_together(finish):
+    """An all-reduce whose memory only this knows, and what finish(sum, result) makes of it."""
+    whole, result = mine(), torch.zeros(3, 2, device=DEVICE)
+    work = dist.all_reduce(whole, async_op=True)
+    work._outputs = []
+    return _work.Together([work], [result], lambda: finish(whole, result)), result
+
+
+def finishes():
+    """What is left to do when all have ended: memory is free, and other streams read the result, only after it. A
+    failure is one at each wait."""
+    side, other, now = torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.current_stream()
+    work, result = finished_together(lambda whole, result: cuda_torch.copy_late(result, whole))
+    with torch.cuda.stream(side):
+        work.wait()
+    with torch.cuda.stream(other):
+        work.wait()
+        same(result, EVERYONE.sum(0))
+    while not work.is_completed():
+        pass
+    assert work.is_success()
+    for stream in (side, other, now):
+        result.record_stream(stream)
+
+    def fail(whole, result):
+        raise KeyError("no room")
+    work, _ = finished_together(fail)
+    for _ in range(2):
+        raises(KeyError, work.wait, "no room")
+    while not work.is_completed():
+        pass
+    assert isinstance(work.exception(), KeyError) and not work.is_success()
+
+
 @contextlib.contextmanager
 def batch(group):
     """As torch has it since 2.1."""
@@ -217,6 +251,7 @@ streams()
 moves()
 futures()
 together()
+finishes()
 batches()
 hook()
 refusals()

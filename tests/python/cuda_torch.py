@@ -45,6 +45,11 @@ def call(name, *arguments):
     assert status == 0, (name, status)
 
 
+class _Event(ctypes.c_void_p):
+    def query(self):
+        return cuda.cudaEventQuery(self) == 0
+
+
 class Stream:
     def __init__(self, device=None):
         self.device = torch.device("cuda", 0)
@@ -59,7 +64,7 @@ class Stream:
         call("cudaStreamSynchronize", self._stream)
 
     def record_event(self):
-        event = ctypes.c_void_p()
+        event = _Event()
         call("cudaEventCreateWithFlags", ctypes.byref(event), _NO_TIMING)
         call("cudaEventRecord", event, self._stream)
         return event
@@ -266,6 +271,13 @@ def clear(tensor):
     """Fill it with 0 in the current stream, without a wait."""
     size = ctypes.c_size_t(tensor.numel() * tensor.element_size())
     call("cudaMemsetAsync", ctypes.c_void_p(tensor.data_ptr()), 0, size, _current._stream)
+
+
+def copy_late(target, source):
+    """A copy in the current stream, without a wait."""
+    size = ctypes.c_size_t(source.numel() * source.element_size())
+    places = ctypes.c_void_p(target.data_ptr()), ctypes.c_void_p(source.data_ptr())
+    call("cudaMemcpyAsync", *places, size, _DEVICE_TO_DEVICE, _current._stream)
 
 
 def counts():

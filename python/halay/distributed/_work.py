@@ -9,7 +9,7 @@ calls its callbacks. They may wait for futures of their own.
 import itertools
 import threading
 from datetime import timedelta
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -309,16 +309,34 @@ class Together(_WorkOfTorch):
     def __init__(self, works: List[Work], outputs: Any, finish: Optional[Callable[[], Any]] = None) -> None:
         super().__init__()
         self._works, self._outputs, self._finish = works, outputs, finish
+        self._error: Optional[Exception] = None  # of finish
+        self._events: Dict[torch.device, Any] = {}  # on GPUs: finish is given to a stream
         self._lock = threading.Lock()
+
+    def _end(self) -> None:
+        """All have ended, or the current streams follow them: finish, once."""
+        with self._lock:
+            if self._finish is None:
+                return
+            try:
+                self._finish()
+            except Exception as failure:
+                self._error = failure
+            for stream in [work._stream for work in self._works if work._stream is not None]:
+                if stream.device not in self._events:
+                    self._events[stream.device] = torch.cuda.current_stream(stream.device).record_event()
+                stream.wait_event(self._events[stream.device])  # its memory may be given out again now
+            self._finish = None
 
     def wait(self, timeout: Optional[timedelta] = None) -> bool:
         """Block until all have ended."""
         for work in self._works:
             work.wait(timeout)
-        with self._lock:
-            finish, self._finish = self._finish, None
-            if finish is not None:
-                finish()
+        self._end()
+        for device, event in self._events.items():
+            torch.cuda.current_stream(device).wait_event(event)
+        if self._error is not None:
+            raise self._error
         return True
 
     def synchronize(self) -> None:
@@ -328,14 +346,14 @@ class Together(_WorkOfTorch):
         if not all(work.is_completed() for work in self._works):
             return False
         if self._finish is not None and self.exception() is None:
-            self.wait()
-        return True
+            self._end()
+        return all(event.query() for event in self._events.values())
 
     def is_success(self) -> bool:
         return self.is_completed() and self.exception() is None
 
     def exception(self) -> Optional[Exception]:
-        return next((work.exception() for work in self._works if work.exception() is not None), None)
+        return self._error or next((work.exception() for work in self._works if work.exception() is not None), None)
 
     def result(self) -> List[torch.Tensor]:
         return self._outputs
