@@ -57,7 +57,11 @@ for what in sums die; do
     EMU_DEVICES=3 nccl orders 2 "$tests/test_devices_nccl" --spawn 3 $what
 done
 EMU_DEVICES=2 EMU_PEERS=0 HALAY_DEVICE_SLAB=0 nccl "$tests/test_devices_nccl" --spawn 2 die
-EMU_DEVICES=2 nccl orders 1 "$tests/test_devices_nccl" --spawn 2 sums # averages, too
+EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 sums # averages, too
+TEST_HOSTS=2 HALAY_DEVICE_SLAB=144K EMU_DEVICES=4 nccl "$tests/test_devices_nccl" --spawn 4 sums
+TEST_HOSTS=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 die 6 # in a plan
+HALAY_DEVICE_ALGORITHM=nccl EMU_DEVICES=3 nccl "$top_builddir/launcher/halayrun" --min-np 2 -np 3 \
+    "$tests/test_devices_direct" elastic
 NCCL_STUCK=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 frozen
 NCCL_LATE=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 garbage
 NCCL_FAILS=3 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 fails

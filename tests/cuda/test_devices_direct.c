@@ -1130,6 +1130,7 @@ static int run_elastic(void)
         REQUIRE(status == HALAY_OK);
     }
     CHECK(!is_old || change.reforms > 0, "nobody was lost");
+    CHECK(!getenv("HALAY_DEVICE_ALGORITHM") || !launches(), "NCCL was not used");
     user_close(&u);
     halay_fini(u.ctx);
     return test_end();

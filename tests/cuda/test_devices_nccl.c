@@ -3,14 +3,14 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die|frozen|garbage
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die [STEPS]|frozen|garbage
  *
- *     sums      NCCL makes those that it can make: no kernel of ours runs for them
+ *     sums      NCCL makes those that it can make: no kernel of ours runs for them; on TEST_HOSTS hosts
  *     refused   it is not used, for a reason that has these words, and the sums are right all the same
  *     deterministic  one rank has HALAY_DETERMINISTIC: refused for that
  *     fails     the stand-in fails at the third sum (NCCL_FAILS): so do all ranks
  *     pair      it fails at the second of two sums (NCCL_FAILS): one is an error, the other is right or one, too
- *     die       rank 1 dies: the others' sums end
+ *     die       rank 1 dies, after more steps perhaps, so that there is a plan: the others' sums end
  *     frozen    rank 1 is frozen while NCCL has the second sum (NCCL_STUCK): the others' requests end all the same
  *     garbage   rank 1 fails while NCCL has the second sum, which its abort spoils (NCCL_LATE): it is an error on all
  */
@@ -116,13 +116,15 @@ static void body_refused(struct user *u)
 /* Until an error, which comes without the other ranks' help. */
 static enum halay_status sum_until_end(struct user *u, int dies)
 {
-    struct area a = area_get(u, DEVICE, LARGE * 4);
+    int steps = atoi(words);
+    size_t count = steps ? N : LARGE;
+    struct area a = area_get(u, DEVICE, count * 4);
     enum halay_status status = HALAY_OK;
 
-    for (int i = 0; i < STEPS && status == HALAY_OK; i++) {
+    for (int i = 0; i < STEPS + steps && status == HALAY_OK; i++) {
         struct halay_request *request = NULL;
-        status = submit_filled(u, &a, LARGE, small_value, &request);
-        if (dies && i == 2 && u->rank == 1)
+        status = submit_filled(u, &a, count, small_value, &request);
+        if (dies && i == 2 + steps && u->rank == 1)
             raise(SIGKILL);
         if (status == HALAY_OK)
             status = halay_wait(request, WAIT_MS);
@@ -308,6 +310,8 @@ static int run_rank(const char *what)
 
     alarm(100);
     REQUIRE(!setenv("HALAY_DEVICE_ALGORITHM", "nccl", 1));
+    if (getenv("TEST_HOSTS"))
+        spawn_set("HALAY_NODE", atoi(getenv("HALAY_RANK")) % atoi(getenv("TEST_HOSTS")));
     if (!strcmp(what, "deterministic") && !strcmp(getenv("HALAY_RANK"), "1"))
         REQUIRE(!setenv("HALAY_DETERMINISTIC", "run", 1));
     if (!strcmp(what, "sealed"))
