@@ -8,6 +8,7 @@
 #include "tests/cuda/devices.h"
 #include <cuda.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -102,6 +103,22 @@ static inline _Atomic uint32_t *word_get(void)
     GOOD(cudaHostAlloc(&word, sizeof(uint32_t), cudaHostAllocDefault));
     *(_Atomic uint32_t *)word = 0;
     return word;
+}
+
+struct gate {
+    _Atomic int is_closed, is_open; /* stored by the rank's callback, and by the other rank */
+};
+
+/* A callback that holds its rank up until the gate is opened. */
+static inline void stay(void *arg, enum halay_status status, const char *text)
+{
+    struct gate *gate = arg;
+
+    (void)status;
+    (void)text;
+    atomic_store(&gate->is_closed, 1);
+    while (!atomic_load(&gate->is_open))
+        sched_yield();
 }
 
 static inline void apart(const char *name, void (*run)(void))

@@ -894,21 +894,6 @@ static void half_launched(void)
 
 /* ---- a late rank ---- */
 
-struct gate {
-    _Atomic int is_closed, is_open; /* stored by the rank's callback, and by the other rank */
-};
-
-static void stay(void *arg, enum halay_status status, const char *text)
-{
-    struct gate *gate = arg;
-
-    (void)status;
-    (void)text;
-    atomic_store(&gate->is_closed, 1);
-    while (!atomic_load(&gate->is_open))
-        sched_yield();
-}
-
 /* Returns nonzero once the engine has hardly looked around for a tenth of a second, in which it would nap 100 times. */
 static int has_slept(struct user *u, struct halay_request *request)
 {

@@ -144,12 +144,39 @@ static void run_round(struct user *u, struct random *shared)
         tensor_close(u, &round, i, &tensors[i]);
 }
 
+/* Comes to the hosts, as all but sums. */
+static void run_staged(struct user *u, enum halay_collective collective)
+{
+    int is_gather = collective == HALAY_ALLGATHER, first = is_gather ? 0 : u->size - 1;
+    struct area a = area_get(u, DEVICE, N * 4), all = area_get(u, DEVICE, (size_t)u->size * N * 4);
+    struct halay_tensor_info info = describe("staged", is_gather ? all.data : a.data, 1);
+    double want[RANKS_MAX * N];
+
+    area_fill(u, &a, HALAY_F32, N, value_of, u->rank);
+    info.collective = collective;
+    info.memory = HALAY_MEMORY_DEVICES;
+    info.after_stream = u->stream;
+    info.in = is_gather ? a.data : NULL;
+    info.out_bytes = is_gather ? all.bytes : 0;
+    info.root = first;
+    struct halay_request *request = submit(u, &info);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    for (size_t i = 0; i < (is_gather ? (size_t)u->size : 1) * N; i++)
+        want[i] = value_of(first + (int)(i / N), i % N);
+    area_compare(u, is_gather ? &all : &a, HALAY_F32, want, (is_gather ? (size_t)u->size : 1) * N, 0, "staged");
+    area_put(u, &all);
+    area_put(u, &a);
+}
+
 static void sums_of(struct user *u)
 {
     struct random shared = { seed_of_run() * 31 + (uint64_t)u->size };
 
     for (int i = 0; i < ROUNDS; i++)
         run_round(u, &shared);
+    run_staged(u, HALAY_BROADCAST);
+    run_staged(u, HALAY_ALLGATHER);
 }
 
 static void body_sums(struct rank_run *run)
@@ -324,14 +351,21 @@ static void killed(void)
     ends(1);
 }
 
-/* ---- one rank has no segment ---- */
+/* ---- one rank, or one host, refuses ---- */
 
-static void set_segments(struct rank_run *run, struct halay_config *config)
+static void set_all(struct rank_run *run, struct halay_config *config)
 {
-    config->device_segment = run->rank == 3 ? 0 : SEGMENT;
+    config->device_segment = SEGMENT;
     config->log_level = run->rank ? config->log_level : HALAY_LOG_INFO;
 }
 
+static void set_segments(struct rank_run *run, struct halay_config *config)
+{
+    set_all(run, config);
+    config->device_segment *= run->rank != 3;
+}
+
+/* All go through the host, then and later. */
 static void body_refused(struct rank_run *run)
 {
     struct user user = { .ctx = run->ctx }, *u = &user;
@@ -354,38 +388,71 @@ static void body_refused(struct rank_run *run)
     user_close(u);
 }
 
+static void refused_with(const struct layout *on, void (*configure_rank)(struct rank_run *, struct halay_config *),
+                         const char *why)
+{
+    struct rank_run runs[6],
+        run = { .body = body_refused, .expected = "use host memory", .configure_rank = configure_rank };
+
+    layout = on;
+    ranks_run(layout->ranks, 0, &run, set_nodes, runs);
+    CHECK(strstr(runs[0].expected_line, why), "%s", runs[0].expected_line);
+}
+
 /* The ranks of its host cannot access what it does not have: it is the one that is named. */
 static void refused_by_one(void)
 {
-    struct rank_run runs[4],
-        run = { .body = body_refused, .expected = "use host memory", .configure_rank = set_segments };
+    refused_with(&layouts[0], set_segments, "rank 3 has no segment");
+}
 
-    layout = &layouts[0];
-    ranks_run(layout->ranks, 0, &run, set_nodes, runs);
-    CHECK(strstr(runs[0].expected_line, "rank 3 has no segment"), "%s", runs[0].expected_line);
+/* Devices that do not access each other: ranks 1 and 4 have two, those of each other host have one. */
+static void refused_by_host(void)
+{
+    setenv("EMU_PEERS", "0", 1);
+    setenv("EMU_DEVICES", "2", 1);
+    refused_with(&(struct layout){ 6, 3, { 0, 1, 0, 2, 1, 2 } }, set_all, "rank 1 cannot access");
 }
 
 /* ---- process sets ---- */
 
-/* A set is made while the first bucket makes the groups of hosts. */
+/* A set is being made, and waits for rank 3, when the first bucket makes the groups of hosts: no two groups get one
+ * number. */
 static void body_sets(struct rank_run *run)
 {
     static const int ranks[] = { 0, 2, 3 };
     struct user user = { .ctx = run->ctx }, *u = &user;
-    struct halay_request *request, *made = NULL;
+    struct halay_request *request, *host, *made = NULL;
+    struct halay_result result = { .struct_size = sizeof result };
+    struct gate *gate = run->arg;
+    float data[N] = { 0 };
 
     user_open(u);
     struct area a = area_get(u, DEVICE, N * 4);
     area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
-    struct halay_tensor_info info = describe("x", a.data, 1);
+    GOOD(cudaStreamSynchronize(u->stream));
+    struct halay_tensor_info info = describe("x", a.data, 1), other = describe("host", data, 0);
     info.memory = HALAY_MEMORY_DEVICES;
-    info.after_stream = u->stream;
+    if (u->rank != 3)
+        host = submit(u, &other);
+    while (u->rank != 3 && !atomic_load(&gate->is_closed))
+        sched_yield();
     if (u->rank != 1)
         REQUIRE(halay_process_set_create_async(u->ctx, ranks, 3, WAIT_MS, &made) == HALAY_OK);
     request = submit(u, &info);
-    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
-    CHECK(!made || halay_wait(made, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    if (u->rank == 3)
+        REQUIRE(halay_submit_named(u->ctx, &other, stay, gate, &host) == HALAY_OK);
+    if (u->rank == 0) {
+        CHECK(halay_wait(request, 30) == HALAY_ERR_TIMEOUT, "rank 3 takes no part");
+        atomic_store(&gate->is_open, 1);
+    }
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK && halay_wait(host, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    if (made) {
+        CHECK(halay_wait(made, WAIT_MS) == HALAY_OK && halay_request_result(made, &result) == HALAY_OK);
+        const struct halay_hosts *h = &halay_device_carrier_of(u->ctx)->direct.hosts;
+        CHECK(result.set->group->number != h->near->number && result.set->group->number != h->rail->number);
+    }
     halay_request_free(request);
+    halay_request_free(host);
     halay_request_free(made);
     compare_sum(u, &a);
     area_put(u, &a);
@@ -394,7 +461,9 @@ static void body_sets(struct rank_run *run)
 
 static void sets(void)
 {
-    run(&layouts[0], NULL, body_sets, NULL);
+    struct gate gate = { 0 };
+
+    run(&layouts[0], NULL, body_sets, &gate);
 }
 
 /* ---- ranks that are processes ---- */
@@ -431,6 +500,7 @@ int main(int argc, char **argv)
     apart("given up", given_up);
     apart("killed", killed);
     apart("refused", refused_by_one);
+    apart("refused by host", refused_by_host);
     apart("sets", sets);
     return test_end();
 }
