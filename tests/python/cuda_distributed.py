@@ -92,7 +92,9 @@ def streams():
         same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
         strided.record_stream(torch.cuda.current_stream())
     works[0].wait()
-    assert works[0].is_completed() and works[0].is_success()
+    while not works[0].is_completed():  # by the GPU, too
+        pass
+    assert works[0].is_success()
     same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
 
 
@@ -147,6 +149,23 @@ def futures():
     # On a GPU torch looks into the value of each future.
     assert torch._jit_internal._extract_tensors(work._ended().wait())[0] is x
     same(x, EVERYONE.sum(0))
+
+
+def seen_elsewhere():
+    """Once waited for in one stream, a result is read in another: its future is there, or is_completed() says so."""
+    other, now = torch.cuda.Stream(), torch.cuda.current_stream()
+    for is_future in (True, False):
+        strided = mine().t()
+        works = [dist.all_reduce(strided, async_op=True)]
+        works[0].wait()  # which leaves a copy to the current stream
+        with torch.cuda.stream(other):
+            if is_future:
+                works[0].get_future().wait()
+            while not (is_future or works[0].is_completed()):
+                pass
+            same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
+        strided.record_stream(other)
+        now.wait_stream(other)
 
 
 def together():
@@ -250,6 +269,7 @@ reductions()
 streams()
 moves()
 futures()
+seen_elsewhere()
 together()
 finishes()
 batches()

@@ -183,8 +183,8 @@ class Work(_WorkOfTorch):
         self._promise: Any = None
         self._lock = threading.Lock()
 
-    def _end(self) -> None:
-        """The request has ended, or the current stream follows it: take note of it, once."""
+    def _end(self, is_there: bool) -> None:
+        """The request has ended (is_there), or the current stream follows it: take note of it, once."""
         with self._lock:
             request = self._request
             if request is None:
@@ -196,7 +196,7 @@ class Work(_WorkOfTorch):
                 self._error = DistBackendError(f"halay: {self._what}: {late}{error}")
                 self._error.__cause__ = error
             else:
-                self._take_result(request)
+                self._take_result(request, is_there)
             self._request = self._finish = request._keep = None  # the request itself may live on in its slot
             promise, self._promise = self._promise, None
         if promise is not None:
@@ -207,7 +207,7 @@ class Work(_WorkOfTorch):
         them."""
         return self._outputs if self._error is None else None
 
-    def _take_result(self, request: Request) -> None:
+    def _take_result(self, request: Request, is_there: bool) -> None:
         if self._ranks and request.peer is not None:
             self._source = self._ranks.index(request.peer)
         if self._finish is not None:
@@ -215,7 +215,7 @@ class Work(_WorkOfTorch):
                 self._finish()
             except Exception as failure:
                 self._error = failure
-        if self._stream is not None:
+        if self._stream is not None and not (is_there and self._finish is None):
             now = torch.cuda.current_stream(self._stream.device)
             self._event = now.record_event()
             if now.cuda_stream != self._stream.cuda_stream:  # whose memory may be given out again now
@@ -237,27 +237,34 @@ class Work(_WorkOfTorch):
                 if not _ends_after_all(request):
                     text = f"halay: {self._what}: timed out, it was given {seconds} s to end"
                     raise DistBackendError(text) from None
-            self._end()
-        if self._event is not None:
-            torch.cuda.current_stream(self._stream.device).wait_event(self._event)
+            self._end(self._stream is None)
+        self._follow()
         if self._error is not None:
             raise self._error
         return True
 
+    def _follow(self) -> None:
+        """The current stream follows what has been done with the data since the request ended."""
+        if self._event is not None:
+            torch.cuda.current_stream(self._stream.device).wait_event(self._event)
+
     def synchronize(self) -> None:
         self.wait()
 
-    def is_completed(self) -> bool:
+    def _has_ended(self) -> bool:
         request = self._request
         if request is not None and request.poll():
-            self._end()
+            self._end(True)
         return self._request is None
+
+    def is_completed(self) -> bool:
+        return self._has_ended() and (self._event is None or bool(self._event.query()))
 
     def is_success(self) -> bool:
         return self.is_completed() and self._error is None
 
     def exception(self) -> Optional[Exception]:
-        return self._error if self.is_completed() else None
+        return self._error if self._has_ended() else None
 
     def result(self) -> List[torch.Tensor]:
         return self._outputs
@@ -275,9 +282,10 @@ class Work(_WorkOfTorch):
             if request is not None:
                 self._promise = promise
         if request is None:
+            self._follow()
             promise.set_result(self._value_of_end())
         else:
-            request.add_done_callback(lambda _: self._end())
+            request.add_done_callback(lambda _: self._end(True))
         return promise
 
     def _results(self) -> Any:
