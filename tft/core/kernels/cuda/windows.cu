@@ -164,7 +164,7 @@ using namespace windows_kernels;
 
 void cuda_windows_take(struct queue *queue, const struct windows_run *run)
 {
-    const size_t shared = 2 * run->data->reals * sizeof(float);
+    const size_t shared = 2 * run->data->reals * sizeof(float); /* of 128 variables at most: 1 KiB */
     const unsigned blocks = blocks_for(run->B, 1);
 
     cuda_note(queue, cuda_launch(cut_windows, blocks, TAKE_THREADS, 0, queue->stream, *run, *run->data));
