@@ -248,6 +248,7 @@ static void body_frozen(struct user *u)
     enum halay_status status = halay_wait(request, WAIT_MS);
     CHECK(status == HALAY_ERR_CANCELED || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
     halay_request_free(request);
+    area_fill(u, &a, HALAY_F32, LARGE, small_value, u->rank); /* nothing has it any more */
     area_put(u, &a);
 }
 
