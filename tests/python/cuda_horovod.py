@@ -295,6 +295,8 @@ def keeps_state():
         assert time.monotonic() < end, "the other ranks do not learn of the abort"
     state.step = 3
     assert fails(state.save)
+    assert fails(lambda: hvd.elastic.TorchState(step=4))
+    assert fails(lambda: hvd.elastic.TorchState(torch.nn.Linear(1, 1)))
     state.restore()
     assert state.step == 2
 

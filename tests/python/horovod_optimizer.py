@@ -499,6 +499,24 @@ def state():
                 assert torch.equal(torch.as_tensor(got["state"][number][key]), torch.as_tensor(value)), key
 
 
+def kept():
+    """An elastic state is what it was, however often it comes back."""
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    saved = None
+    for data in batches(3)[:, RANK]:
+        optimizer.zero_grad()
+        loss_of(model, data).backward()
+        optimizer.step()
+        if saved is None:
+            saved = hvd.elastic.TorchState(model, optimizer)
+            wanted = vector(model), optimizer.state_dict()["state"][0]["momentum_buffer"].clone()
+        saved.restore()
+        assert torch.equal(vector(model), wanted[0])
+        assert torch.equal(optimizer.state_dict()["state"][0]["momentum_buffer"], wanted[1])
+
+
 def hooks():
     """Those of step() are called once, when the gradients are reduced, also of an optimizer that has loaded a state."""
     for op in (hvd.Average, hvd.Adasum):
@@ -598,6 +616,6 @@ def refusals():
 
 
 for test in (weights, narrow, uneven, layouts, zeros, late, closures, moved, without_graph, joined, names,
-             sparse_sometimes, sparse_later, mixed, sparse, state, hooks, adasum, misuse):
+             sparse_sometimes, sparse_later, mixed, sparse, state, kept, hooks, adasum, misuse):
     test()
 hvd.shutdown()

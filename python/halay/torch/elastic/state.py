@@ -64,6 +64,7 @@ class ObjectState(State):
 
     def __init__(self, bcast_object: Callable[..., Any] = broadcast_object,
                  get_rank: Callable[[], int] = _job.rank, **kwargs: Any) -> None:
+        _job.settle()
         self._saved_state = dict(kwargs)
         self._set_attributes()
         super().__init__(bcast_object, get_rank)
@@ -92,6 +93,7 @@ class StateHandler:
     """How a TorchState treats a value of some type."""
 
     def __init__(self, value: Any) -> None:
+        _job.settle()
         self.value = value
         self.save()
 
@@ -106,7 +108,7 @@ class StateHandler:
 
     def restore(self) -> None:
         """Go back to it."""
-        self.value.load_state_dict(self._saved)
+        self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer keeps and changes what it is given
 
     def sync(self) -> None:
         """Take rank 0's."""
