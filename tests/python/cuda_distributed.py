@@ -4,6 +4,7 @@
 import contextlib
 import os
 import sys
+import time
 import types
 
 import cuda_torch
@@ -181,6 +182,24 @@ def together():
     same(parts[1], EVERYONE.sum(0))
 
 
+def futures_in_flight():
+    """Several futures of one work, made before it ends: each is completed."""
+    if SIZE == 1:
+        return
+    got = torch.empty(3, 2)
+    work = dist.irecv(got, (RANK - 1) % SIZE)
+    both = _work.Together([work], [got])
+    futures = [work.get_future(), work.get_future(), both.get_future(), both.get_future()]
+    if RANK == 0:
+        dist.send(given(0), 1)
+    end = time.monotonic() + 20
+    while not all(future.done() for future in futures):
+        assert time.monotonic() < end, [future.done() for future in futures]
+    if RANK > 0:
+        dist.send(given(RANK), (RANK + 1) % SIZE)
+    assert torch.equal(got, given((RANK - 1) % SIZE))
+
+
 def finished_together(finish):
     """An all-reduce whose memory only this knows, and what finish(sum, result) makes of it."""
     whole, result = mine(), torch.zeros(3, 2, device=DEVICE)
@@ -271,6 +290,7 @@ moves()
 futures()
 seen_elsewhere()
 together()
+futures_in_flight()
 finishes()
 batches()
 hook()

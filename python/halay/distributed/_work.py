@@ -275,10 +275,12 @@ class Work(_WorkOfTorch):
     _source_rank = source_rank
 
     def _ended(self) -> Any:
-        """A future of this work itself."""
-        promise = torch.futures.Future(devices=future_devices(self._stream))
+        """A future of this work itself, one as long as it has not ended."""
         with self._lock:
-            request = self._request
+            request, promise = self._request, self._promise
+            if promise is not None:
+                return promise
+            promise = torch.futures.Future(devices=future_devices(self._stream))
             if request is not None:
                 self._promise = promise
         if request is None:
@@ -318,6 +320,7 @@ class Together(_WorkOfTorch):
         super().__init__()
         self._works, self._outputs, self._finish = works, outputs, finish
         self._error: Optional[Exception] = None  # of finish
+        self._future: Any = None
         self._events: Dict[torch.device, Any] = {}  # on GPUs: finish is given to a stream
         self._lock = threading.Lock()
 
@@ -375,11 +378,12 @@ class Together(_WorkOfTorch):
 
     def get_future(self) -> Any:
         """A future of the output tensors."""
-        first = self._works[0] if self._works else None
-        lineage = Lineage(first._name) if first and first._name else None
-        made = Outcome(lineage, future_devices(*[work._stream for work in self._works]))
-        self._ended().add_done_callback(lambda _: made.settle(self._results))
-        return made
+        if self._future is None:
+            first = self._works[0] if self._works else None
+            lineage = Lineage(first._name) if first and first._name else None
+            self._future = made = Outcome(lineage, future_devices(*[work._stream for work in self._works]))
+            self._ended().add_done_callback(lambda _: made.settle(self._results))
+        return self._future
 
     def as_work_of_torch(self) -> Any:
         """As that of Work."""
