@@ -115,11 +115,16 @@ def other_streams():
         whole = hvd.allreduce_async_(x * 1)
         both = hvd.grouped_allreduce_async([x * 1, x * 2])
         rows = hvd.allgather_async(x[:1 + RANK].to(torch.float32))
+        places, ones = torch.tensor([[RANK]]).to(DEVICE), torch.ones(1, 3).to(DEVICE)
+        entries = ops.sparse_allreduce_async(torch.sparse_coo_tensor(places, ones, (SIZE, 3)), "entries", hvd.Average)
     kept, keep = [], ops.keep_for_reader
     ops.keep_for_reader = lambda tensor: (kept.append(tuple(tensor.shape)), keep(tensor))
     results = [hvd.synchronize(whole), *hvd.synchronize(both)]
+    values = entries()._values()
     ops.keep_for_reader = keep
-    assert kept == [(6, 2), (6,), (6, 2), (6,), (6, 2), (6,)], kept  # the emulated host waits, so it finds no race
+    # The emulated host waits, so it finds no race.
+    assert kept == [(6, 2), (6,), (6, 2), (6,), (6, 2), (6,), (SIZE, 3), (SIZE, 1)], kept
+    same(values.cpu(), torch.full((SIZE, 3), 1 / SIZE))
     for got, factor in zip(results, (1, 1, 2)):
         got.record_stream(now)
         same(got.cpu(), factor * torch.arange(6))

@@ -349,6 +349,8 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int,
 
     def wait() -> torch.Tensor:
         all_values, all_indices = synchronize(values), synchronize(indices)
+        keep_for_reader(all_values)
+        keep_for_reader(all_indices)
         if op == Average and all_values.dtype.is_floating_point:
             all_values = all_values / process_set.size()
         total = torch.sparse_coo_tensor(all_indices.t(), all_values, tensor.size())
