@@ -13,6 +13,7 @@ import torch.distributed as dist
 from checks import raises
 
 import halay.distributed
+from halay import HalayError
 from halay.distributed import _work
 from halay.distributed._group import Group
 from halay.request import Request
@@ -234,6 +235,23 @@ def finishes():
     assert isinstance(work.exception(), KeyError) and not work.is_success()
 
 
+def failures():
+    """The exception itself, also of a future of tensors on a GPU; an error of halay's with the collective's name."""
+    if torch.version.cuda:
+        failed = _work.Outcome(None, [DEVICE])
+        failed.set_exception(KeyError("no room"))
+        raises(KeyError, failed.wait, "no room")
+    failure = _work._Failure(KeyError("no room"), True)
+    assert torch._jit_internal._extract_tensors(failure) == []
+    raises(KeyError, lambda: isinstance(failure, int), "no room")
+
+    def finish():
+        raise HalayError("gone", -1)
+    work = dist.all_reduce(mine(), async_op=True)
+    work._finish = finish
+    raises(_work.DistBackendError, work.wait, "halay: all_reduce: gone")
+
+
 @contextlib.contextmanager
 def batch(group):
     """As torch has it since 2.1."""
@@ -292,6 +310,7 @@ seen_elsewhere()
 together()
 futures_in_flight()
 finishes()
+failures()
 batches()
 hook()
 refusals()

@@ -79,16 +79,25 @@ class _Failure:
     The value of a future that failed. Torch raises the exception where Python reads the future; DDP's reducer reads the
     value in C++, and would report that it is not a tensor. It asks for the value's class first, which raises, too; an
     AttributeError there would be taken for the lack of a class.
+
+    is_searched: torch pickles it first, to look for tensors, as it does with the values of a GPU's futures. Until that
+    is done, the class does not raise.
     """
 
-    def __init__(self, exception: BaseException) -> None:
-        self._exception = exception
+    def __init__(self, exception: BaseException, is_searched: bool) -> None:
+        self._exception, self._is_searched = exception, is_searched
 
     def __repr__(self) -> str:
         return f"failed: {self._exception!r}"
 
+    def __reduce_ex__(self, _: Any) -> Any:
+        self._is_searched = False
+        return str, ()
+
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
+        if self._is_searched:
+            return _Failure
         if isinstance(self._exception, AttributeError):
             raise RuntimeError(f"a callback has raised {self._exception!r}") from self._exception
         raise self._exception
@@ -129,7 +138,7 @@ class Outcome(_FutureOfTorch):
             raise exception
 
         self._set_unwrap_func(fail)
-        self.set_result(_Failure(exception))
+        self.set_result(_Failure(exception, self._devices is not None))
 
     def then(self, callback: Callable[[Any], Any]) -> "Outcome":
         lineage = self._lineage and self._lineage.next_callback()
@@ -191,16 +200,22 @@ class Work(_WorkOfTorch):
                 return
             error = request.error()
             if error is not None:
-                # Programs look for the word.
-                late = "its timeout is over: " if isinstance(error, HalayTimeoutError) else ""
-                self._error = DistBackendError(f"halay: {self._what}: {late}{error}")
-                self._error.__cause__ = error
+                self._error = self._named(error)
             else:
                 self._take_result(request, is_there)
             self._request = self._finish = request._keep = None  # the request itself may live on in its slot
             promise, self._promise = self._promise, None
         if promise is not None:
             promise.set_result(self._value_of_end())
+
+    def _named(self, error: Exception) -> Exception:
+        """What the program gets for an error of the engine's, which does not know the collective's name."""
+        if not isinstance(error, HalayError):
+            return error
+        late = "its timeout is over: " if isinstance(error, HalayTimeoutError) else ""  # programs look for the word
+        made: Exception = DistBackendError(f"halay: {self._what}: {late}{error}")
+        made.__cause__ = error
+        return made
 
     def _value_of_end(self) -> Any:
         """On a GPU torch looks for the tensors in a future's value, by pickling it, and records the streams that make
@@ -214,7 +229,7 @@ class Work(_WorkOfTorch):
             try:
                 self._finish()
             except Exception as failure:
-                self._error = failure
+                self._error = self._named(failure)
         if self._stream is not None and not (is_there and self._finish is None):
             now = torch.cuda.current_stream(self._stream.device)
             self._event = now.record_event()
