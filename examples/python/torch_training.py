@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training with PyTorch on several ranks, on GPUs where there are some: halayrun -np 2 python torch_training.py
 
-On GPUs the gradients stay there, and the loop never waits for the device but to print the loss.
+On GPUs the gradients stay there. step() waits until those of all ranks are there, not for their sums.
 """
 import torch
 

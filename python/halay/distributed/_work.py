@@ -166,8 +166,8 @@ class Work(_WorkOfTorch):
     finish: what is left to do with the data when they are there, on the thread that sees it first. ranks: of a receive,
     the group's members, as ranks of the context. value: what a future of Python's has instead of outputs.
 
-    Of tensors on a GPU wait() lets the current stream follow the result, as NCCL's does; is_completed() and futures are
-    about the result itself.
+    Of tensors on a GPU wait() lets the current stream follow the result, as NCCL's does, but first waits until the data
+    are there on all ranks; is_completed() and futures are about the result itself.
     """
 
     def __init__(
