@@ -7,6 +7,7 @@ import torch
 from checks import raises
 
 import halay.torch as hvd
+from halay.torch import _job
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
@@ -245,7 +246,12 @@ def batch_norm():
 
 
 def devices():
-    """Tensors that have no data are refused, whatever is to be done with them."""
+    """Tensors that have no data are refused, whatever is to be done with them. Those on devices that halay does not
+    know are copied, and one warning says so."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        assert not any(_job.reaches(torch.device(kind)) for kind in ("mps", "xpu", "mps"))
+    assert [str(one.message).split()[2] for one in said] == ["'mps'", "'xpu'"], said
     nothing = torch.ones(2, 2, device="meta")
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter,
                  lambda t: hvd.broadcast(t, 0), lambda t: hvd.broadcast_(t, 0), lambda t: hvd.grouped_allreduce([t])):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import Counter
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -40,6 +40,7 @@ class _State:
         self.ctx: Optional[Context] = None
         self.device: Optional[torch.device] = None  # of the first data on a GPU
         self.device_fault: Optional[str] = None  # why those cannot be reached, "" if they can; None: not known yet
+        self.copied_kinds: Set[str] = set()  # of other devices; each has been warned of
         self.generation = 0  # which context of this process it is: memory is one's
         self.formation = 0  # how often the ranks have become others, too
         self.optimizers: Counter = Counter()  # by the names of their parameters
@@ -153,8 +154,13 @@ def is_homogeneous() -> bool:
 
 def reaches(device: torch.device) -> bool:
     """Whether the engine takes data where they are on that device; otherwise they are copied to main memory first."""
-    if device.type != "cuda" or _state.ctx is None:
-        return device.type in ("cpu", "cuda")
+    if device.type not in ("cpu", "cuda"):
+        if device.type not in _state.copied_kinds:
+            _state.copied_kinds.add(device.type)
+            warnings.warn(f"tensors on '{device.type}' are copied to main memory at each call", RuntimeWarning, 3)
+        return False
+    if device.type == "cpu" or _state.ctx is None:
+        return True
     if _state.device_fault is None:
         fault = "PyTorch is built for ROCm" if torch.version.hip else _state.ctx.device_fault(device.index)
         _state.device_fault = fault
