@@ -199,7 +199,7 @@ _LOOKS = {
     "storage_offset", "untyped_storage", "storage", "detach", "is_neg", "is_conj", "_is_zerotensor", "view", "permute",
     "as_strided", "register_hook", "requires_grad_", "is_floating_point", "expand_as", "narrow", "split", "unbind",
     "__getitem__", "__hash__", "is_complex", "_indices", "_values", "sparse_dim", "has_names", "size",
-    "is_same_size", "__len__", "resolve_neg", "resolve_conj", "nelement", "ndimension", "dim_order",
+    "is_inference", "is_same_size", "__len__", "resolve_neg", "resolve_conj", "nelement", "ndimension", "dim_order",
 }  # fmt: skip
 _TO_HOST = {"cpu", "numpy", "tolist", "item", "__float__", "__int__", "__bool__", "__index__", "__array__", "equal"}
 _COUNTED = ("copy_", "cpu", "to", "numpy", "tolist", "item")

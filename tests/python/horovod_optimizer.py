@@ -587,6 +587,11 @@ def misuse():
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
     with optimizer.skip_synchronize():
         optimizer.step()
+    optimizer.zero_grad()
+    loss_of(model, x).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    raises(AssertionError, optimizer.step, "changed in place", "optimizer.synchronize() before")
+    optimizer.zero_grad()
     refusals()
 
 

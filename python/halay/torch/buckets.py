@@ -86,6 +86,7 @@ class Bucket:
         self._dense: List[Member] = []
         self._flat: Optional[torch.Tensor] = None
         self._generation = -1
+        self._writes_at_start = 0  # to the flat memory
         self._streams: Dict[int, Any] = {}  # that gradients which are ready come from, on a GPU
 
     @property
@@ -130,7 +131,19 @@ class Bucket:
             self._follow_streams()
         if self.is_in_place():
             self._start_flat(self._dense)
-            return
+        else:
+            self._start_each()
+        self._writes_at_start = self._writes()
+
+    def _writes(self) -> int:
+        """PyTorch's count of its writes to the gradients that are in place; the engine's are not among them."""
+        return 0 if self._flat is None or self._flat.is_inference() else self._flat._version
+
+    def has_changed(self) -> bool:
+        """Whether the program has written to gradients since the exchange began."""
+        return self.has_started and self._writes() != self._writes_at_start
+
+    def _start_each(self) -> None:
         dense = []
         for member in self.members:
             if member.sparse:

@@ -28,6 +28,9 @@ _TOO_MANY_PASSES = ("Gradients were computed more than backward_passes_per_step 
                     "backward_passes_per_step to accumulate gradients locally.")
 _ZERO_TOO_EARLY = ("optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                    "optimizer.synchronize(). This is prohibited as it can cause a race condition.")
+_CHANGED = ("a gradient was changed in place after loss.backward(), while it was being reduced. Call "
+            "optimizer.synchronize() before gradients are clipped or unscaled, and optimizer.step() within "
+            "optimizer.skip_synchronize().")
 _HAS_GRAPH = ("a gradient has a graph of its own, as of backward(create_graph=True), and what is reduced has none: "
               "call backward() without it, or torch.autograd.grad")
 _STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
@@ -267,6 +270,7 @@ class _DistributedOptimizer(_Hooked):
         for bucket in self._buckets:
             if error is None and not bucket.has_started:
                 bucket.start()
+        has_changed = any(bucket.has_changed() for bucket in self._buckets)
         for bucket in self._buckets:
             try:
                 bucket.finish()
@@ -278,6 +282,7 @@ class _DistributedOptimizer(_Hooked):
         self._synchronized, self._is_for_scaler = True, False
         if error:
             raise error
+        assert not has_changed, _CHANGED
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
