@@ -200,8 +200,10 @@ static void body_sums(struct user *u)
     use_both(u->ctx);
     for (int i = 0; i < ROUNDS; i++)
         run_round(u, &shared);
-    if (emu_calls)
+    if (emu_calls) {
         CHECK((launches() > before) == is_direct_here(u), "%zu launches", launches() - before);
+        CHECK(emu_calls("loading_launches") == 0, "kernels are loaded by their launches");
+    }
     check_meetings(u);
 }
 

@@ -81,6 +81,13 @@ DEFINE_START(unpack_start, halay_cuda_unpack, (work, stream), const struct halay
 DEFINE_START(exchange_start, halay_cuda_exchange, (work, stream), const struct halay_device_work *work, void *stream)
 DEFINE_START(zero_start, cudaMemsetAsync, (ptr, 0, bytes, stream), void *ptr, size_t bytes, void *stream)
 
+static enum halay_status kernels_load(const struct halay_device_host *host, int device)
+{
+    struct halay_cuda_context c = halay_cuda_enter(host, device);
+
+    return halay_cuda_leave(&c, HALAY_CUDA_CALL(&c, halay_cuda_load()), "cudaFuncGetAttributes");
+}
+
 /* Creates it with the highest priority: else our small kernels may wait for all blocks of the program's kernels. */
 static enum halay_status stream_create(const struct halay_device_host *host, int device, void **stream)
 {
@@ -239,6 +246,7 @@ const struct halay_device_ops halay_cuda_ops = {
     .share = memory_share,
     .reach = memory_reach,
     .unreach = memory_unreach,
+    .load = kernels_load,
     .pack = pack_start,
     .reduce = reduce_start,
     .unpack = unpack_start,

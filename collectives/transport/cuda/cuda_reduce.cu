@@ -435,10 +435,16 @@ template <class T> __global__ void __launch_bounds__(THREADS) unpack_segments(co
     });
 }
 
-/* Launches the kernel for as many pieces at a time as one launch takes, in chunks of that many elements. */
-template <class L>
-static cudaError_t launch_list(const halay_device_work *work, size_t elements, unsigned blocks_max, L with)
+/* Launches the kernel for as many pieces at a time as one launch takes, in chunks of that many elements. Work without
+ * pieces: loads it. */
+template <class... A>
+static cudaError_t launch_list(const halay_device_work *work, size_t elements, unsigned blocks_max, cudaStream_t stream,
+                               cudaLaunchAttribute *attribute, void (*kernel)(const pieces, A...), A... arguments)
 {
+    if (!work->pieces) {
+        cudaFuncAttributes of_kernel;
+        return cudaFuncGetAttributes(&of_kernel, kernel);
+    }
     for (size_t done = 0; done < work->piece_count; done += PIECES) {
         pieces list = {};
 
@@ -451,7 +457,10 @@ static cudaError_t launch_list(const halay_device_work *work, size_t elements, u
         cudaLaunchConfig_t config = {};
         config.gridDim = dim3(chunks < blocks_max ? chunks : blocks_max);
         config.blockDim = dim3(THREADS);
-        cudaError_t error = with(&config, list);
+        config.stream = stream;
+        config.attrs = attribute;
+        config.numAttrs = attribute != NULL;
+        cudaError_t error = cudaLaunchKernelEx(&config, kernel, list, arguments...);
         if (error != cudaSuccess)
             return error;
     }
@@ -461,12 +470,8 @@ static cudaError_t launch_list(const halay_device_work *work, size_t elements, u
 template <class T> struct packs {
     static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
     {
-        T *segment = static_cast<T *>(work->segments[work->rank]);
-
-        return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
-            config->stream = stream;
-            return cudaLaunchKernelEx(config, pack_segment<T>, list, segment);
-        });
+        return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, stream, NULL, pack_segment<T>,
+                           static_cast<T *>(work->segments[work->rank]));
     }
 };
 
@@ -484,35 +489,24 @@ static segments segments_of(const halay_device_work *work)
 template <class C> struct reduces {
     static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
     {
-        const segments s = segments_of(work);
-
-        return launch_list(work, CHUNK / sizeof(typename C::T), BLOCKS_MAX,
-                           [&](cudaLaunchConfig_t *config, const pieces &list) {
-                               config->stream = stream;
-                               return cudaLaunchKernelEx(config, reduce_segments<C>, list, s);
-                           });
+        return launch_list<segments>(work, CHUNK / sizeof(typename C::T), BLOCKS_MAX, stream, NULL, reduce_segments<C>,
+                                     segments_of(work));
     }
 };
 
 template <class C> struct exchanges {
     static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
     {
-        const segments s = segments_of(work);
         flags f = {};
         cudaLaunchAttribute together = {};
 
-        for (int r = 0; r < work->ranks; r++)
+        for (int r = 0; r < work->ranks && work->flags; r++)
             f.at[r] = static_cast<unsigned *>(work->flags[r]);
         f.turn = work->turn, f.rank = work->rank, f.failed = const_cast<unsigned *>(work->failed);
         together.id = cudaLaunchAttributeCooperative;
         together.val.cooperative = 1;
-        return launch_list(work, SMALL_CHUNK / sizeof(typename C::T), HALAY_DEVICE_BLOCKS,
-                           [&](cudaLaunchConfig_t *config, const pieces &list) {
-                               config->stream = stream;
-                               config->attrs = &together;
-                               config->numAttrs = 1;
-                               return cudaLaunchKernelEx(config, exchange_segments<C>, list, s, f);
-                           });
+        return launch_list<segments, flags>(work, SMALL_CHUNK / sizeof(typename C::T), HALAY_DEVICE_BLOCKS, stream,
+                                            &together, exchange_segments<C>, segments_of(work), f);
     }
 };
 
@@ -561,12 +555,8 @@ static cudaError_t reduce_any(const halay_device_work *work, cudaStream_t stream
 template <class T> struct unpacks {
     static cudaError_t of(const halay_device_work *work, cudaStream_t stream)
     {
-        const segments s = segments_of(work);
-
-        return launch_list(work, CHUNK / sizeof(T), BLOCKS_MAX, [&](cudaLaunchConfig_t *config, const pieces &list) {
-            config->stream = stream;
-            return cudaLaunchKernelEx(config, unpack_segments<T>, list, s);
-        });
+        return launch_list<segments>(work, CHUNK / sizeof(T), BLOCKS_MAX, stream, NULL, unpack_segments<T>,
+                                     segments_of(work));
     }
 };
 
@@ -607,4 +597,28 @@ cudaError_t halay_cuda_exchange(const struct halay_device_work *work, cudaStream
 cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream)
 {
     return through_segments::by_size<through_segments::unpacks>(work, stream);
+}
+
+cudaError_t halay_cuda_load(void)
+{
+    void *none[HALAY_DEVICE_RANKS] = {};
+    struct halay_device_work work = {};
+    cudaError_t error = cudaSuccess;
+
+    work.segments = none;
+    for (work.element = 1; work.element <= 8 && error == cudaSuccess; work.element *= 2) {
+        error = halay_cuda_pack(&work, NULL);
+        error = error == cudaSuccess ? halay_cuda_unpack(&work, NULL) : error;
+    }
+    for (int dtype = 0; dtype < HALAY_DTYPE_COUNT && error == cudaSuccess; dtype++) {
+        work.dtype = (enum halay_dtype)dtype, work.reduction = HALAY_MAX, work.ranks = 1;
+        error = halay_cuda_reduce(&work, NULL);
+        work.reduction = HALAY_SUM;
+        for (work.ranks = 1; work.ranks <= 8 && error == cudaSuccess; work.ranks *= 2) {
+            error = halay_cuda_reduce(&work, NULL);
+            if (error == cudaSuccess && (dtype == HALAY_F32 || dtype == HALAY_F16 || dtype == HALAY_BF16))
+                error = halay_cuda_exchange(&work, NULL);
+        }
+    }
+    return error;
 }

@@ -12,6 +12,9 @@
 extern "C" {
 #endif
 
+/* Loads all kernels for the current device. A kernel is else loaded by its first launch, which may wait for all work of
+ * the device. */
+cudaError_t halay_cuda_load(void);
 cudaError_t halay_cuda_pack(const struct halay_device_work *work, cudaStream_t stream);
 cudaError_t halay_cuda_reduce(const struct halay_device_work *work, cudaStream_t stream);
 cudaError_t halay_cuda_unpack(const struct halay_device_work *work, cudaStream_t stream);

@@ -179,13 +179,16 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
     }
     if (!direct->wants_segment && ctx->world->config.device_algorithm != HALAY_DEVICE_ALGORITHM_NCCL)
         return HALAY_OK;
+    enum halay_status status = HALAY_OK;
     pthread_mutex_lock(&devices->lock);
     if (!direct->device)
+        status = halay_devices_ops(ctx)->load(&devices->host, device->number);
+    if (!direct->device && status == HALAY_OK)
         direct->device = device;
     const struct halay_device *own = direct->device;
     pthread_mutex_unlock(&devices->lock);
-    if (own == device)
-        return HALAY_OK;
+    if (status != HALAY_OK || own == device)
+        return status;
     halay_error(ctx->log,
                 "tensor '%s': it is on device %d, and others with HALAY_MEMORY_DEVICES are on %d; they must be on one",
                 name, device->number, own->number);

@@ -12,6 +12,7 @@ namespace emu
 {
 enum : size_t { DYNAMIC_PLAIN = 48 << 10, ARGUMENTS_MOST = 4096, THREADS_MOST = 1024 };
 
+static std::set<std::pair<int, const void *>> &loaded = *new std::set<std::pair<int, const void *>>; // on devices
 static std::map<const void *, size_t> &allowed = *new std::map<const void *, size_t>; // dynamic shared memory
 
 struct module_search {
@@ -166,6 +167,8 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, const emu_kernel &kerne
         error = cudaErrorInvalidResourceHandle;
     if (error)
         return call.fail(error);
+    if (loaded.insert({ current_device(), kernel.function }).second)
+        count("loading_launches", 1);
     what->arguments = std::make_shared<std::vector<char>>((const char *)kernel.arguments,
                                                           (const char *)kernel.arguments + kernel.bytes);
     operation work;
@@ -182,6 +185,13 @@ cudaError_t emu_launch(const cudaLaunchConfig_t *config, const emu_kernel &kerne
         return step_grid(*under_way);
     };
     enqueue(call.l, config->stream, std::move(work));
+    return cudaSuccess;
+}
+
+cudaError_t emu_load(const void *function)
+{
+    EMU_CALL(cudaFuncGetAttributes);
+    loaded.insert({ current_device(), function });
     return cudaSuccess;
 }
 

@@ -323,6 +323,7 @@ struct emu_kernel {
     size_t bytes;
 };
 cudaError_t emu_launch(const cudaLaunchConfig_t *config, const emu_kernel &kernel);
+cudaError_t emu_load(const void *function);
 cudaError_t emu_set_dynamic(const void *function, cudaFuncAttribute attribute, int value);
 cudaError_t emu_occupancy(int *blocks, const void *function, int threads, size_t dynamic);
 
@@ -337,6 +338,11 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(
     static_assert((std::is_trivially_copyable_v<std::decay_t<P>> && ...), "arguments of a kernel are copied as bytes");
     std::tuple<std::decay_t<P>...> arguments(static_cast<P>(a)...);
     return emu_launch(config, { reinterpret_cast<const void *>(kernel), emu_call<P...>, &arguments, sizeof arguments });
+}
+template <class... P> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, void (*kernel)(P...))
+{
+    *attributes = {};
+    return emu_load(reinterpret_cast<const void *>(kernel));
 }
 template <class... P> cudaError_t cudaFuncSetAttribute(void (*kernel)(P...), cudaFuncAttribute attribute, int value)
 {
