@@ -83,6 +83,10 @@ enum halay_status halay_transit_follow(struct halay_transit *t, int has_stream, 
 
     if (!event)
         return has_stream ? ops->event_record(host, device, stream, &t->follows) : HALAY_OK;
+    if (t->aside && ops->event_done(host, device, &t->follows) == HALAY_IN_PROGRESS) {
+        ops->stream_destroy(host, device, t->aside); /* it still waits for what a submission that ended followed */
+        t->aside = NULL;
+    }
     if (!t->aside)
         status = ops->stream_create(host, device, &t->aside);
     if (has_stream && status == HALAY_OK)

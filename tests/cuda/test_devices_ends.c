@@ -320,6 +320,72 @@ static void failing_late(void)
     users_quiet(1, body_failing_late, "", NULL, NULL);
 }
 
+/* What a refused submission follows is not followed by the next one. */
+static void body_again(struct user *u)
+{
+    _Atomic uint32_t *word = word_get();
+    struct area a = area_get(u, DEVICE, N * 4), b = area_get(u, DEVICE, N * 4);
+    cudaEvent_t done;
+    struct halay_tensor_info info = describe("x", a.data, 1);
+
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    area_fill(u, &b, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+    GOOD(cudaEventRecord(done, u->stream));
+    GOOD(cudaStreamSynchronize(u->stream));
+    block(u->stream, word);
+    GOOD(cudaEventRecord(u->event, u->stream));
+    info.after_event = u->event;
+    struct halay_request *request = submit(u, &info);
+    refused(u, &info, HALAY_ERR_DUPLICATE, "x");
+    info = describe("y", b.data, 1);
+    info.after_event = done;
+    struct halay_request *next = submit(u, &info);
+    CHECK(halay_wait(next, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    *word = 1;
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    halay_request_free(next);
+}
+
+static void again(void)
+{
+    users_quiet(1, body_again, "", NULL, NULL);
+}
+
+/* The default streams of two devices have one name. */
+static void body_default_streams(struct user *u)
+{
+    _Atomic uint32_t *word = word_get();
+    struct halay_request *requests[2];
+    struct area areas[2];
+
+    for (int device = 0; device < 2; device++) {
+        GOOD(cudaSetDevice(device));
+        areas[device] = area_get(u, DEVICE, N * 4);
+        GOOD(cudaMemset(areas[device].data, 0, N * 4));
+    }
+    for (int device = 0; device < 2; device++) {
+        struct halay_tensor_info info = describe(device ? "y" : "x", areas[device].data, 1);
+        info.after_stream = cudaStreamLegacy;
+        GOOD(cudaSetDevice(device));
+        if (!device)
+            block(cudaStreamLegacy, word);
+        requests[device] = submit(u, &info);
+    }
+    GOOD(cudaSetDevice(u->device));
+    CHECK(halay_wait(requests[1], WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    *word = 1;
+    CHECK(halay_wait(requests[0], WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(requests[0]);
+    halay_request_free(requests[1]);
+}
+
+static void default_streams(void)
+{
+    users_quiet(1, body_default_streams, "", NULL, NULL);
+}
+
 /* Rank 1 dies while the others wait for it with a stream. */
 static void body_killed(struct rank_run *run)
 {
@@ -362,6 +428,8 @@ int main(void)
     apart("recorded", recorded);
     apart("failing", failing);
     apart("failing late", failing_late);
+    apart("again", again);
+    apart("default streams", default_streams);
     apart("killed", killed);
     return test_end();
 }

@@ -56,25 +56,15 @@ enum halay_status halay_deferred_add(struct halay_context *ctx, const struct hal
     return status;
 }
 
-/* A device and a stream found to be unfinished. Both work in order, so stagings that wait for them need not be checked.
- * */
-struct late {
-    const struct halay_device *device; /* its copies */
-    const void *stream;                /* the program's work on that stream */
-};
-
-/* Checks whether the data have arrived. HALAY_IN_PROGRESS, HALAY_OK, or an error of the device. */
-static enum halay_status check_arrival(struct halay_staging *s, struct late *late)
+/* Checks whether the data have arrived. late: a device whose copies are known to be unfinished; since they are made in
+ * order, stagings that wait for one need not be checked. HALAY_IN_PROGRESS, HALAY_OK, or an error of the device. */
+static enum halay_status check_arrival(struct halay_staging *s, const struct halay_device **late)
 {
-    int follows = s->transit.state == HALAY_TRANSIT_FOLLOWS;
-
-    if (follows ? s->after_stream && s->after_stream == late->stream : s->transit.device == late->device)
+    if (s->transit.state == HALAY_TRANSIT_MOVES && s->transit.device == *late)
         return HALAY_IN_PROGRESS;
     enum halay_status status = halay_staging_look(s);
-    if (status == HALAY_IN_PROGRESS && s->transit.state == HALAY_TRANSIT_FOLLOWS)
-        late->stream = s->after_stream;
-    else if (status == HALAY_IN_PROGRESS)
-        late->device = s->transit.device;
+    if (status == HALAY_IN_PROGRESS && s->transit.state == HALAY_TRANSIT_MOVES)
+        *late = s->transit.device;
     return status;
 }
 
@@ -82,7 +72,7 @@ enum halay_status halay_deferred_release(struct halay_context *ctx)
 {
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
     struct halay_events *all = &devices->deferred;
-    struct late late = { 0 };
+    const struct halay_device *late = NULL;
     enum halay_status status = HALAY_OK;
     size_t kept = 0;
 

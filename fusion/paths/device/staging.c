@@ -243,7 +243,6 @@ static struct halay_staged assign_host(const struct halay_extent *span, char *at
 static enum halay_status note_followed(struct halay_staging *s, const struct halay_placing *placing)
 {
     s->must_wait = placing->stream || placing->event;
-    s->after_stream = placing->event ? NULL : placing->stream;
     return halay_transit_follow(&s->transit, placing->stream != NULL, placing->stream, placing->event);
 }
 

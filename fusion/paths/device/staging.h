@@ -24,7 +24,6 @@ struct halay_staging {
     struct halay_staging *next;     /* in a list of idle stagings */
     struct halay_staging *all_next; /* in the list of all stagings; guarded by the context's lock */
     struct halay_transit transit;
-    const void *after_stream; /* the program's stream, if the data follow no event: only compared */
     /* Borrowed: the end of what the engine's stream has that reduces the data; NULL: they are copied, or not begun. */
     const struct halay_device_point *end;
     int must_wait;               /* the data follow work of the program */

@@ -100,6 +100,7 @@ enum cudaStreamCaptureStatus {
 
 #define cudaStreamDefault 0x00
 #define cudaStreamNonBlocking 0x01
+#define cudaStreamLegacy ((cudaStream_t)0x1)
 #define cudaEventDefault 0x00
 #define cudaEventDisableTiming 0x02
 #define cudaEventInterprocess 0x04
