@@ -359,15 +359,16 @@ enum halay_wire { HALAY_WIRE_AS_IS = 0, HALAY_WIRE_F16 = 1, HALAY_WIRE_BF16 = 2 
  * The memory that in and out are in. HALAY_MEMORY_ANY: host memory; once the context has used a device, the memory that
  * the pointers refer to, so that the calls with plain arguments accept device pointers, too. HALAY_MEMORY_DEVICE: in,
  * out or both are on a device; the context loads device support if it has not yet. HALAY_MEMORY_DEVICES: both are on
- * devices, on every rank, and every rank specifies this. On one host the devices then perform these themselves if they
- * can access each other's memory, HALAY_DEVICE_SLAB bytes at a time: broadcasts; all-gathers if all ranks have the same
- * number of rows; all-reduces and reduce-scatters, without adasum, wire types and, but for sums and averages of f32,
- * f16 and bf16 outside of groups, scale factors: in rank order, f16 and bf16 in f32, rounded once. This is for all
- * ranks, not for process sets, and out must have room for the result: if not, and the devices perform the operation,
- * the result is lost, and the request ends with HALAY_ERR_ARGUMENT. After any error, a lost peer's too, out is
- * undefined. With several hosts, which have equal numbers of ranks, the devices of each sum and average f32, f16 and
- * bf16 (no groups); each host's sum is rounded, and each rank exchanges a share of it. Everything else is as with
- * HALAY_MEMORY_DEVICE. A device pointer in a context that has used no device is a program error and ends in a signal.
+ * devices, on every rank, and every rank specifies this; a rank's are all on one device, that of its first such tensor.
+ * On one host the devices then perform these themselves if they can access each other's memory, HALAY_DEVICE_SLAB bytes
+ * at a time: broadcasts; all-gathers if all ranks have the same number of rows; all-reduces and reduce-scatters,
+ * without adasum, wire types and, but for sums and averages of f32, f16 and bf16 outside of groups, scale factors: in
+ * rank order, f16 and bf16 in f32, rounded once. This is for all ranks, not for process sets, and out must have room
+ * for the result: if not, and the devices perform the operation, the result is lost, and the request ends with
+ * HALAY_ERR_ARGUMENT. After any error, a lost peer's too, out is undefined. With several hosts, which have equal
+ * numbers of ranks, the devices of each sum and average f32, f16 and bf16 (no groups); each host's sum is rounded, and
+ * each rank exchanges a share of it. Everything else is as with HALAY_MEMORY_DEVICE. A device pointer in a context that
+ * has used no device is a program error and ends in a signal.
  */
 enum halay_memory_kind { HALAY_MEMORY_ANY = 0, HALAY_MEMORY_DEVICE = 1, HALAY_MEMORY_DEVICES = 2 };
 
@@ -493,7 +494,8 @@ struct halay_tensor_info {
      * Ranks may differ in this, except HALAY_MEMORY_DEVICES; in may be in other memory than out. Memory that belongs to
      * the request, for a result that does not fit in out, is host memory. Errors of a submission and of halay_register:
      * as of halay_alloc_device, and HALAY_ERR_ARGUMENT (in and out, or the members of a group, are on several devices,
-     * or not in the memory specified). If a device fails later, the context fails.
+     * or not in the memory specified; or a tensor with HALAY_MEMORY_DEVICES is on another device than those before). If
+     * a device fails later, the context fails.
      */
     enum halay_memory_kind memory;
     /*

@@ -188,7 +188,8 @@ static enum halay_status join_stream(struct halay_request *request, void *stream
 {
     struct halay_context *ctx = request->ctx;
 
-    if (!is_on_its_way(request))
+    if (!is_on_its_way(request) ||
+        (halay_request_status(request) != HALAY_IN_PROGRESS && halay_request_status(request) != HALAY_OK))
         return say_status(request);
     return halay_returns(ctx->carrier->ops->join(ctx, request->cargo, stream));
 }

@@ -13,6 +13,7 @@
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "collectives/reduce/reduce.h"
+#include "fusion/paths/device/direct.h"
 #include "halay_elastic.h"
 #include "tests/cuda/cases.h"
 #include "tests/fusion/random.h"
@@ -733,6 +734,91 @@ static void set_no_segment(struct halay_config *config, void *arg)
     config->device_segment = 0;
 }
 
+/* Fills x, and submits its sum, which follows nothing. */
+static struct halay_request *submit_ready(struct user *u, struct area *a)
+{
+    struct halay_tensor_info info = describe("x", a->data, 1);
+
+    area_fill(u, a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    info.memory = HALAY_MEMORY_DEVICES;
+    return submit(u, &info);
+}
+
+static void check_ready(struct user *u, struct area *a, enum halay_status want)
+{
+    struct halay_request *request = submit_ready(u, a);
+
+    CHECK(halay_wait(request, WAIT_MS) == want, "%s", halay_error_text());
+    halay_request_free(request);
+}
+
+/* A segment that other processes cannot have is no error, nor is a word that a stream cannot write. */
+static void body_denied(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, N * 4);
+
+    emu_fail(u->arg, 1, cudaErrorNotPermitted);
+    check_ready(u, &a, HALAY_OK);
+    check_ready(u, &a, HALAY_OK);
+}
+
+/* What cannot be recorded ends all the same. */
+static void body_unrecorded(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, N * 4);
+
+    check_ready(u, &a, HALAY_OK);
+    emu_fail("cudaEventRecord", 0, cudaErrorMemoryAllocation);
+    check_ready(u, &a, HALAY_ERR_NO_MEMORY);
+}
+
+static void denied(void)
+{
+    users_run(1, body_denied, NULL, "cudaIpcGetMemHandle");
+    users_run(1, body_denied, NULL, "cuStreamWriteValue32");
+}
+
+static void unrecorded(void)
+{
+    users_quiet(1, body_unrecorded, "", NULL, NULL);
+}
+
+/* A request that has ended with an error is no result that a stream may follow. */
+static void body_ended(struct user *u)
+{
+    static _Atomic int ready;
+    _Atomic uint32_t *word = word_get();
+    struct area a = area_get(u, DEVICE, N * 4);
+
+    check_ready(u, &a, HALAY_OK);
+    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+    if (!u->rank)
+        block(u->stream, word); /* and with it the only queue of the device */
+    struct halay_tensor_info info = describe("x", a.data, 1);
+    info.memory = HALAY_MEMORY_DEVICES;
+    struct halay_request *request = submit(u, &info);
+    while (!u->rank && halay_wait_stream(request, 0, u->stream) != HALAY_OK)
+        sched_yield();
+    if (!u->rank)
+        CHECK(halay_abort(u->ctx, "enough") == HALAY_OK);
+    while (!halay_direct_has_failed(u->ctx))
+        usleep(1000);
+    *word = 1;
+    enum halay_status status = halay_wait(request, WAIT_MS);
+    CHECK(status != HALAY_OK && halay_wait_stream(request, 0, u->stream) == status, "%s", halay_status_string(status));
+    halay_request_free(request);
+    for (ready++; ready < u->size;)
+        usleep(1000);
+}
+
+static void ended(void)
+{
+    setenv("EMU_QUEUES", "1", 1);
+    users_quiet(2, body_ended, "", NULL, NULL);
+}
+
 /* Without segments the data of a rank may be on several devices. */
 static void body_devices(struct user *u)
 {
@@ -1143,6 +1229,12 @@ int main(int argc, char **argv)
     apart("given up", given_up);
     if (emu_calls)
         apart("outgrown", outgrown);
+    if (emu_calls)
+        apart("denied", denied);
+    if (emu_calls)
+        apart("unrecorded", unrecorded);
+    if (emu_calls && getenv("EMU_DEVICES") && atoi(getenv("EMU_DEVICES")) == 2 && !getenv("EMU_PEERS"))
+        apart("ended", ended);
     if (emu_calls)
         apart("half launched", half_launched);
     if (!getenv("EMU_PEERS"))

@@ -31,6 +31,7 @@ struct event {
     struct word *word;  /* NULL: none, as the device writes none */
     cudaEvent_t event;  /* NULL: only the host looks */
     int is_one_streams; /* numbers of the word arrive in order */
+    int has_no_word;    /* and never again: a record by one failed */
 };
 
 /* Asked in place of all events of a device. */
@@ -160,24 +161,26 @@ void halay_cuda_event_destroy(const struct halay_device_host *host, int device, 
     free(e);
 }
 
-/* Has the stream write the next number. CUDA_ERROR_NOT_SUPPORTED is remembered, and nothing was done. */
+/* Has the stream write the next number. If it cannot, the event has no word any more: its record then is a real one. */
 static enum halay_status order_number(struct halay_cuda_context *c, int device, struct event *e, void *stream)
 {
-    if (atomic_load_explicit(&writes_none[device], memory_order_relaxed))
+    if (e->has_no_word || atomic_load_explicit(&writes_none[device], memory_order_relaxed))
         return HALAY_OK;
     enum halay_status status = word_give(c, e);
     if (status != HALAY_OK)
         return status;
     CUresult result = halay_cuda_state_of(c->host)->driver.write_value(
         stream, (CUdeviceptr)(uintptr_t)e->word->at, e->word->last + 1, CU_STREAM_WRITE_VALUE_DEFAULT);
-    if (result == CUDA_ERROR_NOT_SUPPORTED) {
-        atomic_store_explicit(&writes_none[device], 1, memory_order_relaxed);
-        word_put(e->word);
-        e->word = NULL;
+    if (result == CUDA_SUCCESS) {
+        e->word->last++;
         return HALAY_OK;
     }
-    e->word->last++; /* also if the call failed: the number is not another record's */
-    return halay_cuda_driver_status(c->host, result, "cuStreamWriteValue32");
+    if (result == CUDA_ERROR_NOT_SUPPORTED)
+        atomic_store_explicit(&writes_none[device], 1, memory_order_relaxed);
+    e->has_no_word = 1;
+    word_put(e->word);
+    e->word = NULL;
+    return HALAY_OK;
 }
 
 enum halay_status halay_cuda_event_record(const struct halay_device_host *host, int device, void *stream,
@@ -217,7 +220,8 @@ static CUresult probe_ask(struct halay_cuda_context *c, struct probe *p)
         error = cudaEventRecord(p->event, p->stream);
     if (error != cudaSuccess)
         cudaGetLastError();
-    return error == cudaSuccess ? CUDA_ERROR_NOT_READY : (CUresult)error;
+    int is_unknown = error == cudaSuccess || error == cudaErrorMemoryAllocation; /* no error of the device's work */
+    return is_unknown ? CUDA_ERROR_NOT_READY : (CUresult)error;
 }
 
 /* Asks the driver once a millisecond and device whether there is an error. */

@@ -151,16 +151,27 @@ static int is_own(const struct halay_device_share *share)
     return share->process == getpid() && share->nonce == own_nonce();
 }
 
+/* Logs why memory is not shared. */
+static enum halay_status is_private(const struct halay_device_host *host, int device, cudaError_t error,
+                                    const char *what)
+{
+    cudaGetLastError();
+    host->log_write(host->log, HALAY_LOG_DEBUG, "device %d does not %s: %s", device, what, cudaGetErrorName(error));
+    return HALAY_ERR_UNSUPPORTED;
+}
+
 static enum halay_status memory_share(const struct halay_device_host *host, int device, void *ptr, size_t bytes,
                                       struct halay_device_share *share)
 {
     cudaIpcMemHandle_t handle;
     struct halay_cuda_context c = halay_cuda_enter(host, device);
 
-    enum halay_status status =
-        halay_cuda_leave(&c, HALAY_CUDA_CALL(&c, cudaIpcGetMemHandle(&handle, ptr)), "cudaIpcGetMemHandle");
+    cudaError_t error = HALAY_CUDA_CALL(&c, cudaIpcGetMemHandle(&handle, ptr));
+    enum halay_status status = halay_cuda_leave(&c, cudaSuccess, "cudaIpcGetMemHandle");
     if (status != HALAY_OK)
         return status;
+    if (error != cudaSuccess)
+        return is_private(host, device, error, "share its memory");
     *share = (struct halay_device_share){ .process = getpid(),
                                           .nonce = own_nonce(),
                                           .device = device,
@@ -197,6 +208,7 @@ static enum halay_status memory_reach(const struct halay_device_host *host, int 
                                       const struct halay_device_share *share, void **ptr)
 {
     cudaIpcMemHandle_t handle;
+    char what[100];
     struct halay_cuda_context c = halay_cuda_enter(host, device);
 
     memcpy(&handle, share->handle, sizeof handle);
@@ -206,10 +218,9 @@ static enum halay_status memory_reach(const struct halay_device_host *host, int 
     enum halay_status status = halay_cuda_leave(&c, cudaSuccess, "cudaIpcOpenMemHandle");
     if (status != HALAY_OK || error == cudaSuccess)
         return status;
-    cudaGetLastError();
-    host->log_write(host->log, HALAY_LOG_DEBUG, "device %d does not reach memory of device %d of process %lld: %s",
-                    device, (int)share->device, (long long)share->process, cudaGetErrorName(error));
-    return HALAY_ERR_UNSUPPORTED;
+    snprintf(what, sizeof what, "reach memory of device %d of process %lld", (int)share->device,
+             (long long)share->process);
+    return is_private(host, device, error, what);
 }
 
 static void memory_unreach(const struct halay_device_host *host, int device, const struct halay_device_share *share,

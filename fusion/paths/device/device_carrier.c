@@ -23,9 +23,13 @@ enum { LOOK_US = 250 }; /* the longest sleep while a device is at work */
 /* Gives up results that wait for other ranks. */
 static void give_up(struct halay_context *ctx)
 {
-    for (struct halay_request *r = halay_device_carrier_of(ctx)->landing; r; r = r->next)
-        if (r->final == HALAY_OK && r->cargo->is_direct && halay_staging_look(halay_staging_of(r)) == HALAY_IN_PROGRESS)
+    for (struct halay_request *r = halay_device_carrier_of(ctx)->landing; r; r = r->next) {
+        if (r->final != HALAY_OK || !r->cargo->is_direct)
+            continue;
+        r->final = halay_staging_look(halay_staging_of(r));
+        if (r->final == HALAY_IN_PROGRESS)
             r->final = ctx->status != HALAY_OK ? ctx->status : HALAY_ERR_CLOSED;
+    }
     halay_direct_fail(ctx);
 }
 

@@ -66,6 +66,8 @@ void halay_direct_init(struct halay_context *ctx)
 
     halay_hosts_init(ctx);
     d->passed = 0;
+    if (d->failed) /* of the ranks before a change */
+        atomic_store_explicit(d->failed, 0, memory_order_relaxed);
     d->wants_segment = halay_segments_are_wanted(ctx);
     halay_direct_set_state(d,
                            halay_world_devices_can_take(ctx->world, 1) ? HALAY_DIRECT_UNKNOWN : HALAY_DIRECT_REFUSED);

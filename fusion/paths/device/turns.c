@@ -48,6 +48,14 @@ static void make_windows(struct halay_bucket *b)
     d->total = length;
 }
 
+/* Has the bucket's requests end with this point; NULL: with the bucket. */
+static void set_ends(struct halay_bucket *b, const struct halay_device_point *end)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (halay_staging_of(b->requests[i])) /* not of an empty tensor */
+            halay_staging_set_end(halay_staging_of(b->requests[i]), end);
+}
+
 enum halay_status halay_turns_begin(struct halay_bucket *b)
 {
     struct halay_context *ctx = b->set->ctx;
@@ -64,9 +72,7 @@ enum halay_status halay_turns_begin(struct halay_bucket *b)
     d->is_one_shot = !is_allreduce || (d->hosts.count == 1 && takes_one_shot(ctx, bytes));
     d->is_exchange = is_allreduce && halay_sums_floats(s->reduction, b->dtype) && d->exchange_max && d->windows == 1 &&
                      d->part_count <= HALAY_DEVICE_PIECES && bytes <= d->exchange_max;
-    for (size_t i = 0; i < b->count; i++)
-        if (halay_staging_of(b->requests[i])) /* not of an empty tensor */
-            halay_staging_set_end(halay_staging_of(b->requests[i]), &d->done);
+    set_ends(b, &d->done);
     d->is_launched = 0; /* no rank waits for the bucket before */
     d->step = d->windows ? HALAY_DIRECT_TURN : HALAY_DIRECT_END;
     return HALAY_OK;
@@ -225,13 +231,17 @@ static enum halay_status join_copies(struct halay_context *ctx)
 }
 
 /* Notes the end of what was launched, also if a later launch of the turn failed; is_last: of the bucket. */
-static enum halay_status end_turn(struct halay_context *ctx, int is_last, enum halay_status status)
+static enum halay_status end_turn(struct halay_bucket *b, int is_last, enum halay_status status)
 {
+    struct halay_context *ctx = b->set->ctx;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
     enum halay_status recorded =
         halay_devices_ops(ctx)->event_record(&halay_devices_of(ctx)->host, d->device->number, d->stream, &d->done);
 
-    d->is_lost |= recorded != HALAY_OK;
+    if (recorded != HALAY_OK) {
+        d->is_lost = 1;
+        set_ends(b, NULL); /* nothing marks it */
+    }
     status = status == HALAY_OK ? recorded : status;
     d->is_launched = status == HALAY_OK;
     halay_device_carrier_of(ctx)->copied_us = ctx->now_us;
@@ -245,7 +255,7 @@ static enum halay_status end_turn(struct halay_context *ctx, int is_last, enum h
 static enum halay_status launch_exchange(struct halay_bucket *b)
 {
     halay_direct_of(b)->exchanges++;
-    return end_turn(b->set->ctx, 1, launch_work(b, EXCHANGE, 0, halay_direct_of(b)->stream));
+    return end_turn(b, 1, launch_work(b, EXCHANGE, 0, halay_direct_of(b)->stream));
 }
 
 /* Returns nonzero if a turn has copies beside its sums. */
@@ -266,7 +276,7 @@ enum halay_status halay_turns_close(struct halay_bucket *b, enum halay_status st
         d->is_lost |= joined != HALAY_OK;
         status = status == HALAY_OK ? joined : status;
     }
-    return end_turn(ctx, turn == last, status);
+    return end_turn(b, turn == last, status);
 }
 
 enum halay_status halay_turns_launch(struct halay_bucket *b)
