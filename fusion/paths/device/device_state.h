@@ -30,10 +30,11 @@ enum halay_direct_state {
 };
 
 enum halay_direct_step {
-    HALAY_DIRECT_NCCL,  /* NCCL is wanted: nccl.c */
-    HALAY_DIRECT_MAKE,  /* several hosts: the ranks make their groups */
-    HALAY_DIRECT_SHARE, /* each rank sends the handle of its segment */
-    HALAY_DIRECT_AGREE, /* each rank sends whether it can access the others' segments */
+    HALAY_DIRECT_NCCL,   /* NCCL is wanted: nccl.c */
+    HALAY_DIRECT_MAKE,   /* several hosts: the ranks make their groups */
+    HALAY_DIRECT_CREATE, /* each rank makes its segment */
+    HALAY_DIRECT_SHARE,  /* once its device has cleared it, it sends the handle */
+    HALAY_DIRECT_AGREE,  /* each rank sends whether it can access the others' segments */
     HALAY_DIRECT_AGREE_HOSTS,
     HALAY_DIRECT_CONCLUDE,
     HALAY_DIRECT_STAGE, /* refused: the data are copied to the host */
@@ -128,6 +129,7 @@ struct halay_direct {
     struct halay_bucket *bucket; /* borrowed: under way; without a plan no other one of the set starts until its end */
     enum halay_direct_step step; /* the next */
     struct halay_coll *coll;     /* owned: a barrier of the ranks */
+    int64_t cleared_by_us;       /* until when a rank waits for its device */
     int is_launched;             /* the stream has work that the other ranks wait for */
     int is_lost;                 /* `done` does not mark the end of all work */
     struct halay_direct_part *parts; /* owned array, kept: of the bucket */

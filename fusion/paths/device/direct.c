@@ -159,7 +159,7 @@ static enum halay_status make_groups(struct halay_bucket *b)
     enum halay_status status = halay_hosts_make(b->set->ctx);
 
     if (status == HALAY_OK)
-        halay_direct_of(b)->step = HALAY_DIRECT_SHARE;
+        halay_direct_of(b)->step = HALAY_DIRECT_CREATE;
     return status;
 }
 
@@ -217,6 +217,9 @@ static enum halay_status start_step(struct halay_bucket *b)
         return progress_nccl(b);
     case HALAY_DIRECT_MAKE:
         return make_groups(b);
+    case HALAY_DIRECT_CREATE:
+        halay_segments_create(b);
+        return HALAY_OK;
     case HALAY_DIRECT_SHARE:
         return halay_segments_share(b);
     case HALAY_DIRECT_AGREE:

@@ -28,7 +28,7 @@ int halay_segments_are_wanted(const struct halay_context *ctx)
 
 /* ---- opening ---- */
 
-/* Clears the flags of the own segment, before any rank has its handle. */
+/* Starts to clear the flags of the own segment. */
 static enum halay_status clear_flags(struct halay_context *ctx)
 {
     const struct halay_device_ops *ops = halay_devices_ops(ctx);
@@ -47,12 +47,8 @@ static enum halay_status clear_flags(struct halay_context *ctx)
     status = ops->zero(host, d->device->number, flags, HALAY_SEGMENT_FLAGS, d->stream);
     if (status == HALAY_OK && d->hosts.count > 1) /* gaps between tensors are sent to other hosts, too */
         status = ops->zero(host, d->device->number, d->segment, d->bytes - HALAY_SEGMENT_FLAGS, d->stream);
-    if (status == HALAY_OK)
-        status = ops->event_record(host, d->device->number, d->stream, &d->done);
-    if (status == HALAY_OK)
-        status = halay_devices_await(halay_devices_of(ctx), d->device->number, &d->done,
-                                     halay_deadline_us(HALAY_SEGMENT_CLOSE_MS));
-    return status == HALAY_IN_PROGRESS ? HALAY_ERR_TIMEOUT : status;
+    d->cleared_by_us = halay_deadline_us(HALAY_SEGMENT_CLEAR_MS);
+    return status == HALAY_OK ? ops->event_record(host, d->device->number, d->stream, &d->done) : status;
 }
 
 enum halay_status halay_segments_streams(struct halay_context *ctx)
@@ -103,13 +99,30 @@ void halay_segments_number_next(const struct halay_bucket *b)
         halay_bucket_number_next(b);
 }
 
-enum halay_status halay_segments_share(struct halay_bucket *b)
+void halay_segments_create(struct halay_bucket *b)
 {
     struct halay_direct *d = halay_direct_of(b);
 
     memset(&d->mine, 0, sizeof d->mine);
     if (segment_create(b->set->ctx) != HALAY_OK)
         d->mine.is_there = 0;
+    d->step = HALAY_DIRECT_SHARE;
+}
+
+enum halay_status halay_segments_share(struct halay_bucket *b)
+{
+    struct halay_context *ctx = b->set->ctx;
+    struct halay_direct *d = halay_direct_of(b);
+    enum halay_status status = HALAY_OK;
+
+    if (d->mine.is_there)
+        status = halay_devices_ops(ctx)->event_done(&halay_devices_of(ctx)->host, d->device->number, &d->done);
+    if (status == HALAY_IN_PROGRESS && ctx->now_us < d->cleared_by_us)
+        return status;
+    if (status == HALAY_IN_PROGRESS)
+        halay_warning(ctx->log, "device %d has had no time for a segment of the engine's for %d s", d->device->number,
+                      HALAY_SEGMENT_CLEAR_MS / 1000);
+    d->mine.is_there &= status == HALAY_OK;
     d->is_shared = 1;
     d->step = HALAY_DIRECT_AGREE;
     halay_segments_number_next(b);

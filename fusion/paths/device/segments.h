@@ -12,6 +12,7 @@
 enum {
     HALAY_SEGMENT_ALIGN = 16,                                     /* bytes at which each part begins */
     HALAY_SEGMENT_FLAGS = (HALAY_DEVICE_FLAGS + 255) / 256 * 256, /* bytes at its end */
+    HALAY_SEGMENT_CLEAR_MS = 10000,
     HALAY_SEGMENT_CLOSE_MS = 2000,
 };
 
@@ -35,7 +36,10 @@ enum halay_status halay_segments_streams(struct halay_context *ctx);
 /* Makes the next collective of the ranks of this host one of the bucket's. */
 void halay_segments_number_next(const struct halay_bucket *b);
 
-/* Sends the handle of this rank's segment. A rank without a segment takes part, too, so that no rank waits for it. */
+/* Makes this rank's segment. */
+void halay_segments_create(struct halay_bucket *b);
+/* Sends the handle of this rank's segment. A rank without a segment takes part, too, so that no rank waits for it.
+ * HALAY_IN_PROGRESS: its device has not cleared it yet. */
 enum halay_status halay_segments_share(struct halay_bucket *b);
 /* Sends whether this rank can access all segments of its host. */
 enum halay_status halay_segments_agree(struct halay_bucket *b);
