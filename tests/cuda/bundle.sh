@@ -36,6 +36,12 @@ expect 1 "$check" -B "$scratch" -o "$scratch/none"
 says 'is not a bundle of tools/gpu-bundle'
 [ ! -e "$scratch/none" ] || wrong "it leaves a folder"
 
+# Somebody's folder is not replaced.
+mkdir "$scratch/mine"
+expect 1 env BUNDLE_EMULATED=1 "$top_srcdir/tools/gpu-bundle" -b "$top_builddir" -o "$scratch/mine"
+says 'is there, and is no bundle'
+[ -d "$scratch/mine" ] || wrong "a folder that is no bundle is gone"
+
 # A library that is not there is no bundle's: the machine with the GPU has it even less.
 mkdir "$scratch/bin"
 printf '#!/bin/sh\necho "  libnone.so.1 => not found"\n' >"$scratch/bin/ldd"

@@ -4,6 +4,7 @@
 
 With an argument: a rank that leaves while its sum is under way, without halay_fini, ends without an error.
 """
+import ctypes
 import sys
 import time
 
@@ -35,7 +36,7 @@ if len(sys.argv) > 1:
     leaving = halay.Context()
     ones = torch.ones(1 << 20, device="cuda")
     leaving.allreduce_async(ones, ones, on_devices=True, name="x")
-    sys.exit()
+    ctypes.CDLL(None).exit(0)  # not Python's, which ends contexts
 for _ in range(2):
     with halay.Context() as context:
         for n in (1000, 1 << 20, 1 << 24):
