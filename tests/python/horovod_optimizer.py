@@ -257,6 +257,11 @@ def closures():
     assert optimizer.step(lambda: None) is None  # the gradients were there before
     alike(model)
 
+    # One that reads what GradScaler reads, which reduces the gradients, and another after it.
+    optimizer.step(lambda: optimizer._step_supports_amp_scaling)
+    optimizer.step(lambda: [p.grad.fill_(RANK) for p in model.parameters()])
+    alike(model)
+
 
 def moved():
     """Gradients and parameters that get other memory, types and layouts once they are known."""

@@ -310,7 +310,7 @@ class _DistributedOptimizer(_Hooked):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """closure: called by the optimizer, which computes with the gradients and the loss that it leaves. They are
         reduced after each call, the loss too, so that all ranks decide alike."""
-        if self._should_synchronize and (not self._is_for_scaler or self._is_under_way()):
+        if self._should_synchronize and (closure is not None or not self._is_for_scaler or self._is_under_way()):
             if self._synchronized and not self._is_for_scaler:
                 warnings.warn(_STEP_TWICE)
             if closure is None or not self._is_active:
@@ -327,7 +327,7 @@ class _DistributedOptimizer(_Hooked):
             loss = closure()
             if not self._synchronized:  # it may have done so itself
                 self.synchronize()
-            self._synchronized = False
+            self._synchronized = self._is_for_scaler = False
             if not isinstance(loss, (numbers.Real, torch.Tensor)):
                 return loss
             total = ops.reachable(torch.as_tensor(loss)).to(dtype=torch.float64, copy=True).contiguous()
