@@ -156,7 +156,8 @@ class _Hooked:
                     bucket.note_stream()
                 missing = bucket.missing = bucket.missing - 1
                 if missing == 0:
-                    assert not member.param.grad.requires_grad, _HAS_GRAPH
+                    if member.param.grad.requires_grad:
+                        raise AssertionError(_HAS_GRAPH)
                     if bucket.formation == _job.formation():
                         bucket.start()
             elif left < 0:
@@ -282,7 +283,8 @@ class _DistributedOptimizer(_Hooked):
         self._synchronized, self._is_for_scaler = True, False
         if error:
             raise error
-        assert not has_changed, _CHANGED
+        if has_changed:
+            raise AssertionError(_CHANGED)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
