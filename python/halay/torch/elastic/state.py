@@ -108,7 +108,7 @@ class StateHandler:
 
     def restore(self) -> None:
         """Go back to it."""
-        self.value.load_state_dict(copy.deepcopy(self._saved))  # an optimizer keeps and changes what it is given
+        self.value.load_state_dict(self._saved)
 
     def sync(self) -> None:
         """Take rank 0's."""
@@ -123,6 +123,9 @@ class ModelStateHandler(StateHandler):
 
 
 class OptimizerStateHandler(StateHandler):
+    def restore(self) -> None:
+        self.value.load_state_dict(copy.deepcopy(self._saved))  # it keeps and changes what it is given
+
     def sync(self) -> None:
         broadcast_optimizer_state(self.value, root_rank=0)
         _job.settle()
