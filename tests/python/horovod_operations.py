@@ -251,7 +251,8 @@ def devices():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert not any(_job.reaches(torch.device(kind)) for kind in ("mps", "xpu", "mps"))
-    assert [str(one.message).split()[2] for one in said] == ["'mps'", "'xpu'"], said
+        assert _job.alloc(1, torch.float32, torch.device("hpu")).is_cpu
+    assert [str(one.message).split()[2] for one in said] == ["'mps'", "'xpu'", "'hpu'"], said
     nothing = torch.ones(2, 2, device="meta")
     for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather, hvd.alltoall, hvd.reducescatter,
                  lambda t: hvd.broadcast(t, 0), lambda t: hvd.broadcast_(t, 0), lambda t: hvd.grouped_allreduce([t])):

@@ -296,7 +296,7 @@ def result(request: Any) -> Tuple[torch.Tensor, List[int]]:
 def alloc(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A tensor of one dimension on that device, if it is reached, or in memory that the ranks of this host reduce in
     place."""
-    if device.type == "cuda" and reaches(device):
+    if reaches(device) and device.type == "cuda":
         return torch.empty(count, dtype=dtype, device=device)
     return context().alloc(count, DType(TYPES[dtype]), kind="torch")
 
