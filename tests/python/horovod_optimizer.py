@@ -560,6 +560,9 @@ def adasum():
          torch.nn.utils.parameters_to_vector(alone.parameters()))
     if SIZE > 1:
         raises(AssertionError, optimizer.skip_synchronize().__enter__, "Skipping synchronization is not supported")
+        scaler = getattr(torch.amp, "GradScaler", Scaler)("cpu", init_scale=4)
+        scaler.scale(loss_of(model, batches(1)[0, RANK])).backward()
+        raises(NotImplementedError, lambda: scaler.step(optimizer), "GradScaler", "Adasum")
 
 
 def misuse():

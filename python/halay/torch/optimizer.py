@@ -376,6 +376,12 @@ class _DistributedAdasumOptimizer(_Hooked):
         raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
         yield
 
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """What GradScaler.step() reads first. It looks for overflows in the gradients, which differ between ranks."""
+        raise NotImplementedError("Adasum does not support GradScaler, which would skip a step on some ranks only; "
+                                  "call loss.backward() and optimizer.step() without it.")
+
     def _reduce(self, number: int, changes: List[torch.Tensor]) -> Callable[[], List[torch.Tensor]]:
         small = [self._compression.compress(change) for change in changes]
         handle = ops.grouped_allreduce_async_([tensor for tensor, _ in small], op=Adasum,
