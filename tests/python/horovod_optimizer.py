@@ -600,8 +600,8 @@ def misuse():
         optimizer.step()
     optimizer.zero_grad()
     loss_of(model, x).backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
-    raises(AssertionError, optimizer.step, "changed in place", "optimizer.synchronize() before")
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)  # which PyTorch counts, unlike unscale_() or .data
+    raises(AssertionError, optimizer.step, "changed in place", "optimizer.synchronize() before", "in a closure")
     optimizer.zero_grad()
     refusals()
 

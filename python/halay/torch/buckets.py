@@ -136,11 +136,12 @@ class Bucket:
         self._writes_at_start = self._writes()
 
     def _writes(self) -> int:
-        """PyTorch's count of its writes to the gradients that are in place; the engine's are not among them."""
+        """PyTorch's count of its writes to the gradients that are in place. The engine's are not among them, nor are
+        those of GradScaler.unscale_(), through .data, or through NumPy."""
         return 0 if self._flat is None or self._flat.is_inference() else self._flat._version
 
     def has_changed(self) -> bool:
-        """Whether the program has written to gradients since the exchange began."""
+        """Whether the program has written to gradients since the exchange began, as far as PyTorch counts it."""
         return self.has_started and self._writes() != self._writes_at_start
 
     def _start_each(self) -> None:

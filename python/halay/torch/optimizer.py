@@ -29,8 +29,8 @@ _TOO_MANY_PASSES = ("Gradients were computed more than backward_passes_per_step 
 _ZERO_TOO_EARLY = ("optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or "
                    "optimizer.synchronize(). This is prohibited as it can cause a race condition.")
 _CHANGED = ("a gradient was changed in place after loss.backward(), while it was being reduced. Call "
-            "optimizer.synchronize() before gradients are clipped or unscaled, and optimizer.step() within "
-            "optimizer.skip_synchronize().")
+            "optimizer.synchronize() before gradients are changed, and step within optimizer.skip_synchronize(); in a "
+            "closure, call synchronize() there, without it.")
 _HAS_GRAPH = ("a gradient has a graph of its own, as of backward(create_graph=True), and what is reduced has none: "
               "call backward() without it, or torch.autograd.grad")
 _STEP_TWICE = ("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
