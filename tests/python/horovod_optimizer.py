@@ -459,9 +459,34 @@ def scaled(kind, options, is_explicit):
     alike(model)
 
 
+def after_overflow(is_scaled):
+    """A step was skipped; then one rank's loss alone depends on the parameters, and the optimizer has not been told by
+    its zero_grad()."""
+    model = network().float()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    scaler = getattr(torch.amp, "GradScaler", Scaler)("cpu", init_scale=4)
+    data, before = batches(1)[0, RANK].float(), vector(model)
+    scaler.scale(loss_of(model, data) * float("inf")).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(vector(model), before)
+    model.zero_grad()
+    if RANK == 0:
+        loss = loss_of(model, data)
+        (scaler.scale(loss) if is_scaled else loss).backward()
+    if is_scaled:
+        scaler.step(optimizer)
+    else:
+        optimizer.step()
+    alike(model)
+    assert not torch.equal(vector(model), before)
+
+
 def mixed():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        for is_scaled in (True, False):
+            after_overflow(is_scaled)
         for is_explicit in (False, True):
             scaled(torch.optim.SGD, {}, is_explicit)
             if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4):

@@ -286,11 +286,18 @@ class _DistributedOptimizer(_Hooked):
         if has_changed:
             raise AssertionError(_CHANGED)
 
+    def _has_new_gradients(self) -> bool:
+        """Whether a backward pass has followed the last synchronize() on any rank. After an overflow nothing has called
+        step(), so that one may be of an earlier pass, and this rank's loss may not depend on the parameters."""
+        return self._is_active and bool(int(ops.allreduce_(
+            torch.tensor([self._is_under_way()], dtype=torch.int32), op=ops.Max,
+            name="optimizer.%s.new" % self._key, process_set=self.process_set)))
+
     @property
     def _step_supports_amp_scaling(self) -> bool:
         """Reduces the gradients if that is still to be done: GradScaler.step() reads this before it unscales them and
         looks for overflows, which must be those of the sums, the same on all ranks."""
-        if self._should_synchronize and (not self._synchronized or self._is_under_way()):
+        if self._should_synchronize and (not self._synchronized or self._has_new_gradients()):
             self.synchronize()
             self._is_for_scaler = True
         return bool(vars(self).get("_step_supports_amp_scaling") or
@@ -312,7 +319,7 @@ class _DistributedOptimizer(_Hooked):
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """closure: called by the optimizer, which computes with the gradients and the loss that it leaves. They are
         reduced after each call, the loss too, so that all ranks decide alike."""
-        if self._should_synchronize and (closure is not None or not self._is_for_scaler or self._is_under_way()):
+        if self._should_synchronize and (closure is not None or not self._is_for_scaler or self._has_new_gradients()):
             if self._synchronized and not self._is_for_scaler:
                 warnings.warn(_STEP_TWICE)
             if closure is None or not self._is_active:
