@@ -40,7 +40,7 @@ struct bench {
     const char *type;     /* of the queue */
     size_t act;           /* bytes of an activation */
     struct {
-        char name[64];
+        char name[72];
         double bytes, us[PASSES];
         uintptr_t kernel; /* a number for each, so that its passes have a graph of their own */
         uint64_t begun_ns;

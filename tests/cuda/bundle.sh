@@ -36,10 +36,10 @@ expect 1 "$check" -B "$scratch" -o "$scratch/none"
 says 'is not a bundle of tools/gpu-bundle'
 [ ! -e "$scratch/none" ] || wrong "it leaves a folder"
 
-# Somebody's folder is not replaced.
+# A folder that is not a bundle is left as it is.
 mkdir "$scratch/mine"
 expect 1 env BUNDLE_EMULATED=1 "$top_srcdir/tools/gpu-bundle" -b "$top_builddir" -o "$scratch/mine"
-says 'is there, and is no bundle'
+says 'exists and is not a bundle'
 [ -d "$scratch/mine" ] || wrong "a folder that is no bundle is gone"
 
 # A library that is not there is no bundle's: the machine with the GPU has it even less.

@@ -13,8 +13,8 @@
  * their own, so the sums' last bits differ, and of two that are equally fast now one wins, now the other. The same
  * training gives the same bits when it is run again, or resumed.
  *
- * Where the library suggests none, a kernel of our own makes the product, a thread a number. It takes any product, and
- * is slow: the queue has a warning.
+ * Where the library suggests none, a kernel of our own makes the product, a thread a number. It takes any product. It
+ * is slow, so the queue gets a warning.
  */
 #include "tft/core/kernels/cuda/device.cuh"
 #include <cstdio>
