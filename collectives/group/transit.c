@@ -74,6 +74,18 @@ void halay_transit_block_put(struct halay_transit *t, struct halay_group *group,
     t->state = HALAY_TRANSIT_STILL;
 }
 
+/* Ends the stream that waits for the program's events if it still has some of a submission that was refused. */
+static void leave_aside(struct halay_transit *t)
+{
+    const struct halay_device_ops *ops = halay_transit_ops(t);
+
+    if (t->is_aside && ops->event_done(&t->devices->host, t->device->number, &t->follows) != HALAY_OK) {
+        ops->stream_destroy(&t->devices->host, t->device->number, t->aside);
+        t->aside = NULL;
+    }
+    t->is_aside = 0;
+}
+
 enum halay_status halay_transit_follow(struct halay_transit *t, int has_stream, void *stream, void *event)
 {
     const struct halay_device_ops *ops = halay_transit_ops(t);
@@ -81,19 +93,25 @@ enum halay_status halay_transit_follow(struct halay_transit *t, int has_stream, 
     int device = t->device->number;
     enum halay_status status = HALAY_OK;
 
+    leave_aside(t);
     if (!event)
         return has_stream ? ops->event_record(host, device, stream, &t->follows) : HALAY_OK;
-    if (t->aside && ops->event_done(host, device, &t->follows) == HALAY_IN_PROGRESS) {
-        ops->stream_destroy(host, device, t->aside); /* it still waits for what a submission that ended followed */
-        t->aside = NULL;
-    }
     if (!t->aside)
         status = ops->stream_create(host, device, &t->aside);
-    if (has_stream && status == HALAY_OK)
+    if (status != HALAY_OK)
+        return status;
+    if (has_stream)
         status = ops->stream_join(host, device, t->aside, stream);
     if (status == HALAY_OK)
         status = ops->stream_wait(host, device, t->aside, event);
-    return status == HALAY_OK ? ops->event_record(host, device, t->aside, &t->follows) : status;
+    if (status == HALAY_OK)
+        status = ops->event_record(host, device, t->aside, &t->follows);
+    t->is_aside = status == HALAY_OK;
+    if (status != HALAY_OK) {
+        ops->stream_destroy(host, device, t->aside);
+        t->aside = NULL;
+    }
+    return status;
 }
 
 enum halay_status halay_transit_copy(struct halay_transit *t, void *to, const void *from, size_t bytes, void *stream)

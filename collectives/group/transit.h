@@ -26,7 +26,8 @@ struct halay_transit {
     struct halay_device *device;
     void *block; /* owned: `capacity` bytes, pinned; NULL: none */
     size_t capacity;
-    void *aside; /* owned: a stream that waits for the program's event; NULL: none was ever given */
+    void *aside;                       /* owned: a stream that waits for the program's event; NULL: none */
+    int is_aside;                      /* `follows` is recorded there */
     struct halay_device_point follows; /* what the program had given to its stream then; its event is owned */
     struct halay_device_point moved;   /* the end of the copies that were started last, by `marks` or another event */
     void *marks;                       /* owned: an event */

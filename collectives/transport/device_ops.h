@@ -2,11 +2,11 @@
  *
  * Device memory: what the engine asks of the module that knows a kind of devices (libhalay-cuda.so).
  *
- * Streams are the devices' own (cudaStream_t), so that the program's work as those made here. A device is a number,
- * as the devices' library counts them in this process. No call but load waits for work of a device, and none touches
- * a device but the one that it names: a rank has a context, and its memory, on none that it does not use. The
- * thread's current device and its last error stay as they were, but that an error of ours is taken off the thread.
- * Any thread; every error has been logged when a call returns it.
+ * Streams are the devices' own (cudaStream_t), so that the program's work as those made here. A device is a number, as
+ * the devices' library counts them in this process. No call but load and free waits for work of a device, and none
+ * touches a device but the one that it names: a rank has a context, and its memory, on none that it does not use. The
+ * thread's current device and its last error stay as they were, but that an error of ours is taken off the thread. Any
+ * thread; every error has been logged when a call returns it.
  *
  * When the process ends, the devices' library may end before our threads. Then calls that start work return HALAY_OK
  * and start none, no event comes, and all else returns HALAY_ERR_CLOSED, without a line in the log.
@@ -122,9 +122,6 @@ struct halay_device_ops {
     void (*unreach)(const struct halay_device_host *host, int device, const struct halay_device_share *share,
                     void *ptr);
 
-    /* Loads the kernels of the calls below, which those would else do when they are called first. Unlike them it may
-     * wait for all work of the device. */
-    enum halay_status (*load)(const struct halay_device_host *host, int device);
     /* The pieces' in to this rank's segment; reductions in the order of the ranks, f16 and bf16 in f32 and rounded
      * once, to the pieces' out or, if each rank has a share, to all ranks' segments in place; segments to the pieces'
      * out. */
@@ -143,6 +140,9 @@ struct halay_device_ops {
     /* A word, 0, that the host writes and the device's kernels read; for the life of the process. */
     enum halay_status (*word_get)(const struct halay_device_host *host, int device, void **word);
     const struct halay_device_nccl *nccl;
+    /* Loads the kernels of pack, reduce, unpack and exchange, which each of these else does when it first needs one.
+     * Unlike them it may wait for all work of the device. */
+    enum halay_status (*load)(const struct halay_device_host *host, int device);
 };
 
 #endif

@@ -325,11 +325,13 @@ static void body_again(struct user *u)
 {
     _Atomic uint32_t *word = word_get();
     struct area a = area_get(u, DEVICE, N * 4), b = area_get(u, DEVICE, N * 4);
-    cudaEvent_t done;
     struct halay_tensor_info info = describe("x", a.data, 1);
+    cudaStream_t other;
+    cudaEvent_t done;
 
     area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
     area_fill(u, &b, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
     GOOD(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
     GOOD(cudaEventRecord(done, u->stream));
     GOOD(cudaStreamSynchronize(u->stream));
@@ -338,14 +340,17 @@ static void body_again(struct user *u)
     info.after_event = u->event;
     struct halay_request *request = submit(u, &info);
     refused(u, &info, HALAY_ERR_DUPLICATE, "x");
-    info = describe("y", b.data, 1);
-    info.after_event = done;
-    struct halay_request *next = submit(u, &info);
-    CHECK(halay_wait(next, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    for (int by_event = 0; by_event < 2; by_event++) {
+        info = describe("y", b.data, 1);
+        info.after_stream = by_event ? NULL : other;
+        info.after_event = by_event ? done : NULL;
+        struct halay_request *next = submit(u, &info);
+        CHECK(halay_wait(next, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+        halay_request_free(next);
+    }
     *word = 1;
     CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
     halay_request_free(request);
-    halay_request_free(next);
 }
 
 static void again(void)

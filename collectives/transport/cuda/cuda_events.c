@@ -31,7 +31,7 @@ struct event {
     struct word *word;  /* NULL: none, as the device writes none */
     cudaEvent_t event;  /* NULL: only the host looks */
     int is_one_streams; /* numbers of the word arrive in order */
-    int has_no_word;    /* and never again: a record by one failed */
+    int has_no_word;    /* for good: a stream could not write it */
 };
 
 /* Asked in place of all events of a device. */
@@ -161,7 +161,7 @@ void halay_cuda_event_destroy(const struct halay_device_host *host, int device, 
     free(e);
 }
 
-/* Has the stream write the next number. If it cannot, the event has no word any more: its record then is a real one. */
+/* Has the stream write the next number. If it cannot, the event gives up its word, and its records are real ones. */
 static enum halay_status order_number(struct halay_cuda_context *c, int device, struct event *e, void *stream)
 {
     if (e->has_no_word || atomic_load_explicit(&writes_none[device], memory_order_relaxed))
@@ -212,7 +212,8 @@ static CUresult probe_ask(struct halay_cuda_context *c, struct probe *p)
         if (result != CUDA_SUCCESS)
             return result;
     } else {
-        error = cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking);
+        if (!p->stream)
+            error = cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking);
         if (error == cudaSuccess)
             error = cudaEventCreateWithFlags(&p->event, cudaEventDisableTiming);
     }

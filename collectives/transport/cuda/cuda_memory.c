@@ -257,7 +257,6 @@ const struct halay_device_ops halay_cuda_ops = {
     .share = memory_share,
     .reach = memory_reach,
     .unreach = memory_unreach,
-    .load = kernels_load,
     .pack = pack_start,
     .reduce = reduce_start,
     .unpack = unpack_start,
@@ -265,4 +264,5 @@ const struct halay_device_ops halay_cuda_ops = {
     .zero = zero_start,
     .word_get = halay_cuda_word_get,
     .nccl = &halay_cuda_nccl,
+    .load = kernels_load,
 };

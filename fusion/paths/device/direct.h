@@ -28,9 +28,9 @@ static inline int halay_direct_is_at_work(const struct halay_context *ctx)
 {
     const struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    return d->bucket &&
-           (d->is_launched || d->step == HALAY_DIRECT_STAGE || d->step == HALAY_DIRECT_MAKE ||
-            d->step == HALAY_DIRECT_NCCL || (d->step == HALAY_DIRECT_WIRE && halay_hosts_is_copying(&d->hosts)));
+    return d->bucket && (d->is_launched || d->step == HALAY_DIRECT_STAGE || d->step == HALAY_DIRECT_MAKE ||
+                         d->step == HALAY_DIRECT_SHARE || d->step == HALAY_DIRECT_NCCL ||
+                         (d->step == HALAY_DIRECT_WIRE && halay_hosts_is_copying(&d->hosts)));
 }
 /* halay_carrier_ops.may_take */
 int halay_direct_may_take(const struct halay_process_set *set, const struct halay_signature *signature);

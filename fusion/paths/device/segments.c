@@ -6,7 +6,7 @@
  *     agree        one of which ranks can access all of these
  *     agree_hosts  several hosts: the least room, and whether a rank of any host refuses
  *
- * No segment is freed that another rank may still have open, or that a device may still write to.
+ * No segment is freed that another rank may still have open, or that kernels of a bucket may still write to.
  */
 #include "fusion/paths/device/segments.h"
 #include "base/clock.h"
@@ -107,6 +107,7 @@ void halay_segments_create(struct halay_bucket *b)
     if (segment_create(b->set->ctx) != HALAY_OK)
         d->mine.is_there = 0;
     d->step = HALAY_DIRECT_SHARE;
+    halay_device_carrier_of(b->set->ctx)->copied_us = b->set->ctx->now_us;
 }
 
 enum halay_status halay_segments_share(struct halay_bucket *b)
@@ -120,8 +121,8 @@ enum halay_status halay_segments_share(struct halay_bucket *b)
     if (status == HALAY_IN_PROGRESS && ctx->now_us < d->cleared_by_us)
         return status;
     if (status == HALAY_IN_PROGRESS)
-        halay_warning(ctx->log, "device %d has had no time for a segment of the engine's for %d s", d->device->number,
-                      HALAY_SEGMENT_CLEAR_MS / 1000);
+        halay_warning(ctx->log, "device %d did not clear its segment in %d s: data on devices are copied to the host",
+                      d->device->number, HALAY_SEGMENT_CLEAR_MS / 1000);
     d->mine.is_there &= status == HALAY_OK;
     d->is_shared = 1;
     d->step = HALAY_DIRECT_AGREE;

@@ -162,6 +162,19 @@ static enum halay_status find_device(struct halay_context *ctx, const char *name
     return HALAY_OK;
 }
 
+/* Returns the device of this rank's direct data: the one that was given first; NULL: none yet. */
+static const struct halay_device *direct_device(struct halay_context *ctx, struct halay_device *device)
+{
+    struct halay_devices *devices = halay_devices_of(ctx);
+    struct halay_direct *direct = &halay_device_carrier_of(ctx)->direct;
+
+    pthread_mutex_lock(&devices->lock);
+    direct->device = direct->device ? direct->device : device;
+    const struct halay_device *own = direct->device;
+    pthread_mutex_unlock(&devices->lock);
+    return own;
+}
+
 /* Checks that all direct data of this rank are on one device, if they pass through its segment. */
 static enum halay_status check_direct(struct halay_context *ctx, const char *name, const struct halay_extent *spans,
                                       size_t count, struct halay_device *device)
@@ -179,16 +192,15 @@ static enum halay_status check_direct(struct halay_context *ctx, const char *nam
     }
     if (!direct->wants_segment && ctx->world->config.device_algorithm != HALAY_DEVICE_ALGORITHM_NCCL)
         return HALAY_OK;
-    enum halay_status status = HALAY_OK;
-    pthread_mutex_lock(&devices->lock);
-    if (!direct->device)
-        status = halay_devices_ops(ctx)->load(&devices->host, device->number);
-    if (!direct->device && status == HALAY_OK)
-        direct->device = device;
-    const struct halay_device *own = direct->device;
-    pthread_mutex_unlock(&devices->lock);
-    if (status != HALAY_OK || own == device)
-        return status;
+    const struct halay_device *own = direct_device(ctx, NULL);
+    if (!own && direct->wants_segment) { /* without the lock: it may wait for the device */
+        enum halay_status status = halay_devices_ops(ctx)->load(&devices->host, device->number);
+        if (status != HALAY_OK)
+            return status;
+    }
+    own = own ? own : direct_device(ctx, device);
+    if (own == device)
+        return HALAY_OK;
     halay_error(ctx->log,
                 "tensor '%s': it is on device %d, and others with HALAY_MEMORY_DEVICES are on %d; they must be on one",
                 name, device->number, own->number);
