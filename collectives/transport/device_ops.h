@@ -37,14 +37,15 @@ enum {
 };
 
 /* NCCL as the user has it: libnccl.so.2, which nothing links. A communicator is one rank's. No call waits for another
- * rank; after join and reduce, look until it returns HALAY_OK, before the next call. */
+ * rank, except leave where no thread can be started; after join and reduce, look until it returns HALAY_OK, before the
+ * next call. */
 struct halay_device_nccl {
     /* Loads it. Nonzero: it is there, *version of it. Zero: why not, in text. The device's UUID; 0 if unknown. */
     int (*load)(const struct halay_device_host *host, int device, int *version, unsigned char *uuid, char *text,
                 size_t size);
     /* Makes an id of HALAY_NCCL_ID bytes, for the ranks of one communicator. */
     enum halay_status (*identify)(const struct halay_device_host *host, unsigned char *id);
-    /* *comm stays where it is until leave: NCCL keeps its address, and may write it as long as it makes it. */
+    /* *comm is owned by the caller, also after an error, until leave; NULL: there is none. */
     enum halay_status (*join)(const struct halay_device_host *host, int device, const unsigned char *id, int ranks,
                               int rank, void **comm);
     /* HALAY_IN_PROGRESS, HALAY_OK, or an error of NCCL's, also one of what the device has been given; HALAY_ERR_PEER,
@@ -56,7 +57,8 @@ struct halay_device_nccl {
     enum halay_status (*reduce)(const struct halay_device_host *host, int device, void *comm,
                                 const struct halay_device_work *work, int is_average, void *stream);
     /* Starts to end the communicator, and whatever the device has of it, on a thread: NCCL asks for this on all ranks
-     * that are alive, and waits for its own threads. Returns what has_left takes; NULL: it has ended already. */
+     * that are alive, and waits for its own threads. Returns what has_left takes; NULL: it has ended already, as it
+     * waited for the other ranks because no thread could be started. */
     void *(*leave)(const struct halay_device_host *host, int device, void *comm);
     /* Returns nonzero once it has ended, and frees `leaving`, which need not be asked about. */
     int (*has_left)(const struct halay_device_host *host, void *leaving);

@@ -29,6 +29,7 @@
 #define STAND_IN __attribute__((visibility("default")))
 
 enum { FLOATS_MOST = 1 << 18, RANKS_MOST = 8, AVERAGE = 4, FLOAT16 = 6, FLOAT32 = 7, BFLOAT16 = 9 };
+enum { LATE_US = 20000 };
 enum { SYSTEM_ERROR = 2, INVALID = 4, INVALID_USAGE = 5, REMOTE_ERROR = 6, IN_PROGRESS = 7 };
 
 typedef struct {
@@ -47,6 +48,7 @@ struct ncclComm {
     struct meeting *meeting;
     int rank, ranks, calls;
     struct ncclComm **out;     /* does not block, and has not been looked at: where the caller keeps it */
+    struct ncclComm **kept;    /* the same; an abort writes it before all ranks have come, as the real one's thread */
     int is_async, sums, fails; /* does not block: the sums so far, the number of the one that fails */
     int late;                  /* the number of the sum that goes on until an abort */
     int groups, looks;         /* so far; until the last one's sums are given to the stream */
@@ -208,7 +210,7 @@ STAND_IN int ncclCommInitRankConfig(struct ncclComm **out, int ranks, ncclUnique
     int result = comm_open(out, ranks, &id, rank);
     if (result)
         return result;
-    (*out)->out = out;
+    (*out)->out = (*out)->kept = out;
     (*out)->is_async = 1;
     (*out)->fails = number_of_variable("NCCL_FAILS");
     (*out)->late = number_of_variable("NCCL_LATE");
@@ -393,15 +395,20 @@ STAND_IN int ncclCommGetAsyncError(struct ncclComm *comm, int *error)
     return 0;
 }
 
-/* What the stream has of it may still look at it, so it stays. */
+/* What the stream has of it may still look at it, so it stays. A rank that has not come is not waited for. */
 STAND_IN int ncclCommAbort(struct ncclComm *comm)
 {
+    if (comm->kept && atomic_load(&comm->meeting->came) < comm->ranks) {
+        usleep(LATE_US); /* the caller has returned */
+        *comm->kept = comm;
+    }
     atomic_store(comm->late ? &comm->meeting->is_late_over : &comm->meeting->is_over, 1);
     atomic_store(&comm->is_aborted, 1);
     int result = give_calls(comm);
     atomic_store(&comm->meeting->has_aborted[comm->rank], 1);
     for (int r = 0; r < comm->ranks; r++)
-        while (!atomic_load(&comm->meeting->has_aborted[r]) && !is_dead(comm, r))
+        while (atomic_load(&comm->meeting->process[r]) && !atomic_load(&comm->meeting->has_aborted[r]) &&
+               !is_dead(comm, r))
             sched_yield();
     return result;
 }

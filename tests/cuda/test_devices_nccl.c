@@ -3,7 +3,7 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die [STEPS]|frozen|garbage
+ * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die [STEPS]|frozen|garbage|unmade
  *
  *     sums      NCCL makes those that it can make: no kernel of ours runs for them; on TEST_HOSTS hosts
  *     refused   it is not used, for a reason that has these words, and the sums are right all the same
@@ -13,8 +13,10 @@
  *     die       rank 1 dies, after more steps perhaps, so that there is a plan: the others' sums end
  *     frozen    rank 1 is frozen while NCCL has the second sum (NCCL_STUCK): the others' requests end all the same
  *     garbage   rank 1 fails while NCCL has the second sum, which its abort spoils (NCCL_LATE): it is an error on all
+ *     unmade    a communicator is ended before it has been made: NCCL writes nothing of the caller's
  */
 #include "base/clock.h"
+#include "fusion/paths/device/device_state.h"
 #include "tests/cuda/cases.h"
 #include "tests/spawn.h"
 #include <dlfcn.h>
@@ -296,6 +298,29 @@ static void body_garbage(struct user *u)
     halay_request_free(request);
 }
 
+static void body_unmade(struct user *u)
+{
+    struct area a = area_get(u, OURS, N * 4); /* loads the module */
+    const struct halay_device_host *host = &halay_devices_of(u->ctx)->host;
+    const struct halay_device_nccl *nccl = halay_devices_ops(u->ctx)->nccl;
+    unsigned char uuid[16], id[HALAY_NCCL_ID];
+    char text[256];
+    int version;
+    void *comm;
+
+    REQUIRE(nccl->load(host, u->device, &version, uuid, text, sizeof text));
+    REQUIRE(nccl->identify(host, id) == HALAY_OK);
+    CHECK(nccl->join(host, u->device, id, u->size, u->rank, &comm) == HALAY_IN_PROGRESS);
+    CHECK(nccl->look(host, comm) == HALAY_IN_PROGRESS);
+    void *leaving = nccl->leave(host, u->device, comm);
+    comm = NULL;
+    while (leaving && !nccl->has_left(host, leaving))
+        usleep(1000);
+    CHECK(!comm, "NCCL has written it");
+    unlink((const char *)id); /* the stand-in's file */
+    area_put(u, &a);
+}
+
 static void body_deterministic(struct user *u)
 {
     words = "rank 1: HALAY_DETERMINISTIC is set there";
@@ -316,7 +341,8 @@ static int run_rank(const char *what)
         void (*body)(struct user *u);
     } bodies[] = { { "sums", body_sums },     { "refused", body_refused }, { "deterministic", body_deterministic },
                    { "fails", body_fails },   { "pair", body_pair },       { "die", body_die },
-                   { "sealed", body_sealed }, { "frozen", body_frozen },   { "garbage", body_garbage } };
+                   { "sealed", body_sealed }, { "frozen", body_frozen },   { "garbage", body_garbage },
+                   { "unmade", body_unmade } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 

@@ -132,36 +132,52 @@ static enum halay_status nccl_identify(const struct halay_device_host *host, uns
     return status;
 }
 
+/* A communicator. A thread of NCCL's writes `comm` when it has made it or failed to, the latest during an abort. */
+struct handle {
+    ncclComm_t comm;
+    int device, result;   /* of the abort, as the next */
+    atomic_int has_ended; /* stored (release) by the thread, loaded (acquire) by has_left: the result is there */
+};
+
 static enum halay_status nccl_join(const struct halay_device_host *host, int device, const unsigned char *id, int ranks,
                                    int rank, void **comm)
 {
     struct nccl_config config = { sizeof config, 0xcafebeef, NCCL_CONFIG_VERSION, 0 };
+    struct handle *handle = calloc(1, sizeof *handle);
     ncclUniqueId of;
-    struct halay_cuda_context c = halay_cuda_enter(host, device);
 
-    memcpy(&of, id, sizeof of);
     *comm = NULL;
+    if (!handle)
+        return HALAY_ERR_NO_MEMORY;
+    struct halay_cuda_context c = halay_cuda_enter(host, device);
+    memcpy(&of, id, sizeof of);
+    handle->device = device;
     if (c.status == HALAY_OK)
-        c.status = nccl_status(host, NULL, nccl.CommInitRankConfig((ncclComm_t *)comm, ranks, of, rank, &config),
+        c.status = nccl_status(host, NULL, nccl.CommInitRankConfig(&handle->comm, ranks, of, rank, &config),
                                "ncclCommInitRankConfig");
     enum halay_status status = c.status;
     c.status = status == HALAY_IN_PROGRESS ? HALAY_OK : status;
     enum halay_status left = halay_cuda_leave(&c, cudaSuccess, "ncclCommInitRankConfig");
+    if (handle->comm)
+        *comm = handle;
+    else
+        free(handle);
     return left == HALAY_OK ? status : left;
 }
 
 static enum halay_status nccl_look(const struct halay_device_host *host, void *comm)
 {
+    ncclComm_t at = ((struct handle *)comm)->comm;
     int error = 0;
 
-    enum halay_status status = nccl_status(host, comm, nccl.CommGetAsyncError(comm, &error), "ncclCommGetAsyncError");
-    return status == HALAY_OK ? nccl_status(host, comm, error, "NCCL") : status;
+    enum halay_status status = nccl_status(host, at, nccl.CommGetAsyncError(at, &error), "ncclCommGetAsyncError");
+    return status == HALAY_OK ? nccl_status(host, at, error, "NCCL") : status;
 }
 
 static const char *nccl_last_error(const struct halay_device_host *host, void *comm)
 {
     (void)host;
-    return nccl.GetLastError(comm);
+    return nccl.GetLastError(((struct handle *)comm)->comm);
 }
 
 /* Gives the stream all pieces, as one group. In a context. */
@@ -185,44 +201,39 @@ static enum halay_status nccl_reduce(const struct halay_device_host *host, int d
 {
     struct halay_cuda_context c = halay_cuda_enter(host, device);
 
-    enum halay_status status =
-        c.status == HALAY_OK ? reduce_pieces(host, comm, work, is_average ? NCCL_AVERAGE : NCCL_SUM, stream) : c.status;
+    enum halay_status status = c.status == HALAY_OK ? reduce_pieces(host, ((struct handle *)comm)->comm, work,
+                                                                    is_average ? NCCL_AVERAGE : NCCL_SUM, stream)
+                                                    : c.status;
     enum halay_status left = halay_cuda_leave(&c, cudaSuccess, "ncclAllReduce");
     return left == HALAY_OK ? status : left;
 }
 
 /* ---- the end ---- */
 
-/* An abort under way. Its thread may outlive the context, so it knows nothing of it. */
-struct leaving {
-    ncclComm_t comm;
-    int device, result;
-    atomic_int has_ended; /* stored (release) by the thread, loaded (acquire) by has_left: the result is there */
-};
-
+/* The thread may outlive the context, so it uses nothing of it. */
 static void *run_abort(void *arg)
 {
     enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed; /* a program may record a graph meanwhile */
-    struct leaving *l = arg;
+    struct handle *handle = arg;
 
     cudaThreadExchangeStreamCaptureMode(&mode);
-    cudaError_t error = cudaSetDevice(l->device);
-    l->result = nccl.CommAbort(l->comm);
-    if (!l->result && error != cudaSuccess)
-        l->result = NCCL_CUDA_ERROR;
-    atomic_store_explicit(&l->has_ended, 1, memory_order_release);
+    cudaError_t error = cudaSetDevice(handle->device);
+    handle->result = nccl.CommAbort(handle->comm);
+    if (!handle->result && error != cudaSuccess)
+        handle->result = NCCL_CUDA_ERROR;
+    atomic_store_explicit(&handle->has_ended, 1, memory_order_release);
     return NULL;
 }
 
 /* Takes no signal: those are the program's. Returns an errno. */
-static int start_thread(struct leaving *l)
+static int start_thread(struct handle *handle)
 {
     sigset_t all, before;
     pthread_t thread;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, NULL, run_abort, l);
+    int error = pthread_create(&thread, NULL, run_abort, handle);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error)
         pthread_detach(thread);
@@ -231,30 +242,27 @@ static int start_thread(struct leaving *l)
 
 static void *nccl_leave(const struct halay_device_host *host, int device, void *comm)
 {
-    struct leaving *l = calloc(1, sizeof *l);
+    struct handle *handle = comm;
 
-    if (l) {
-        l->comm = comm;
-        l->device = device;
-        if (!start_thread(l))
-            return l;
-        free(l);
-    }
+    if (!start_thread(handle))
+        return handle;
     struct halay_cuda_context c = halay_cuda_enter(host, device);
-    if (c.status == HALAY_OK)
-        (void)nccl_status(host, NULL, nccl.CommAbort(comm), "ncclCommAbort");
+    if (c.status == HALAY_OK) {
+        (void)nccl_status(host, NULL, nccl.CommAbort(handle->comm), "ncclCommAbort");
+        free(handle); /* otherwise NCCL may still write it */
+    }
     (void)halay_cuda_leave(&c, cudaSuccess, "ncclCommAbort");
     return NULL;
 }
 
 static int nccl_has_left(const struct halay_device_host *host, void *leaving)
 {
-    struct leaving *l = leaving;
+    struct handle *handle = leaving;
 
-    if (!atomic_load_explicit(&l->has_ended, memory_order_acquire))
+    if (!atomic_load_explicit(&handle->has_ended, memory_order_acquire))
         return 0;
-    (void)nccl_status(host, NULL, l->result, "ncclCommAbort");
-    free(l);
+    (void)nccl_status(host, NULL, handle->result, "ncclCommAbort");
+    free(handle);
     return 1;
 }
 
