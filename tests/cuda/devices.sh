@@ -64,7 +64,9 @@ HALAY_DEVICE_ALGORITHM=nccl EMU_DEVICES=3 nccl "$top_builddir/launcher/halayrun"
     "$tests/test_devices_direct" elastic
 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 unmade
 EMU_ORDER=2 NCCL_STUCK=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 frozen
-NCCL_LATE=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 garbage
+for what in garbage closes; do
+    NCCL_LATE=2 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 $what
+done
 NCCL_FAILS=3 EMU_DEVICES=3 nccl "$tests/test_devices_nccl" --spawn 3 fails
 NCCL_FAILS=2 EMU_DEVICES=2 nccl orders 2 "$tests/test_devices_nccl" --spawn 2 pair
 NCCL_NAMELESS=1 EMU_DEVICES=2 nccl "$tests/test_devices_nccl" --spawn 2 refused 'rank 0: ncclGetUniqueId failed'

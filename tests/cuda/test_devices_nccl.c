@@ -3,19 +3,21 @@
  * All-reduces of what is on devices by NCCL (fusion/paths/device/nccl.h), for which tests/cuda/nccl.c stands in. Ranks
  * are processes.
  *
- * usage: test_devices_nccl --spawn N sums|refused WORDS|deterministic|fails|pair|die [STEPS]|frozen|garbage|unmade
+ * usage: test_devices_nccl --spawn N CASE, one of
  *
  *     sums      NCCL makes those that it can make: no kernel of ours runs for them; on TEST_HOSTS hosts
- *     refused   it is not used, for a reason that has these words, and the sums are right all the same
+ *     refused WORDS  it is not used, for a reason that has these words, and the sums are right all the same
  *     deterministic  one rank has HALAY_DETERMINISTIC: refused for that
  *     fails     the stand-in fails at the third sum (NCCL_FAILS): so do all ranks
  *     pair      it fails at the second of two sums (NCCL_FAILS): one is an error, the other is right or one, too
- *     die       rank 1 dies, after more steps perhaps, so that there is a plan: the others' sums end
+ *     die [STEPS]  rank 1 dies, after more steps perhaps, so that there is a plan: the others' sums end
  *     frozen    rank 1 is frozen while NCCL has the second sum (NCCL_STUCK): the others' requests end all the same
  *     garbage   rank 1 fails while NCCL has the second sum, which its abort spoils (NCCL_LATE): it is an error on all
+ *     closes    all ranks close at once when rank 1 has failed: the second sum ends when NCCL has left it (NCCL_LATE)
  *     unmade    a communicator is ended before it has been made: NCCL writes nothing of the caller's
  */
 #include "base/clock.h"
+#include "fusion/paths/device/segments.h"
 #include "fusion/paths/device/device_state.h"
 #include "tests/cuda/cases.h"
 #include "tests/spawn.h"
@@ -36,6 +38,7 @@ struct page {
 static struct page *page;
 
 static char warning[1200]; /* rank 0's first */
+static int ends;           /* callbacks */
 static const char *words;
 
 static void note_line(void *arg, enum halay_log_level level, const char *line)
@@ -298,6 +301,58 @@ static void body_garbage(struct user *u)
     halay_request_free(request);
 }
 
+/* Waits until this rank has the message of the failure. */
+static void await_failure(struct user *u)
+{
+    float data[N] = { 0 };
+    struct halay_tensor_info info = describe("never", data, 0);
+    struct halay_request *never = NULL;
+
+    enum halay_status status = halay_submit_named(u->ctx, &info, NULL, NULL, &never);
+    if (status == HALAY_OK)
+        status = halay_wait(never, WAIT_MS);
+    CHECK(status == HALAY_ERR_CANCELED || status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    halay_request_free(never);
+}
+
+static void note_end(void *arg, enum halay_status status, const char *text)
+{
+    (void)text;
+    *(int *)arg += 1;
+    CHECK(status != HALAY_OK && halay_now_us() - atomic_load(&page->failed_us) >= GRACE_US, "NCCL has its memory");
+}
+
+static void body_closes(struct user *u)
+{
+    struct area a = area_get(u, DEVICE, LARGE * 4), b = area_get(u, DEVICE, N * 4);
+    struct halay_tensor_info info = describe("x", a.data, 1), largest = describe("largest", b.data, 1);
+
+    area_fill(u, &b, HALAY_F32, N, small_value, u->rank);
+    largest.memory = info.memory = HALAY_MEMORY_DEVICES;
+    largest.after_stream = info.after_stream = u->stream;
+    largest.reduction = HALAY_MAX; /* by segments, which are closed, too */
+    struct halay_request *request = submit(u, &largest);
+    CHECK(halay_wait(request, WAIT_MS) == HALAY_OK, "%s", halay_error_text());
+    halay_request_free(request);
+    check_one(u, HALAY_F32, N, 0, 1);
+    area_fill(u, &a, HALAY_F32, LARGE, small_value, u->rank);
+    info.shape[0] = LARGE;
+    REQUIRE(halay_submit_named(u->ctx, &info, note_end, &ends, NULL) == HALAY_OK);
+    await_groups(u, 2);
+    if (u->rank == 1)
+        fail_job(u);
+    else
+        await_failure(u);
+}
+
+/* The engine has been closed, which waits for no kernel that never ends. */
+static void check_closed(void)
+{
+    int64_t us = halay_now_us() - atomic_load(&page->failed_us);
+
+    CHECK(ends == 1 && us < 1000 * HALAY_SEGMENT_CLOSE_MS, "%d ends, %lld us", ends, (long long)us);
+}
+
 static void body_unmade(struct user *u)
 {
     struct area a = area_get(u, OURS, N * 4); /* loads the module */
@@ -342,7 +397,7 @@ static int run_rank(const char *what)
     } bodies[] = { { "sums", body_sums },     { "refused", body_refused }, { "deterministic", body_deterministic },
                    { "fails", body_fails },   { "pair", body_pair },       { "die", body_die },
                    { "sealed", body_sealed }, { "frozen", body_frozen },   { "garbage", body_garbage },
-                   { "unmade", body_unmade } };
+                   { "closes", body_closes }, { "unmade", body_unmade } };
     struct halay_options options = { .struct_size = sizeof options, .log = note_line };
     struct user u = { 0 };
 
@@ -361,6 +416,8 @@ static int run_rank(const char *what)
             bodies[i].body(&u);
     user_close(&u);
     halay_fini(u.ctx);
+    if (!strcmp(what, "closes"))
+        check_closed();
     return test_end();
 }
 

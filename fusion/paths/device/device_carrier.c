@@ -9,12 +9,14 @@
 #include "fusion/paths/device/device_state.h"
 #include "fusion/paths/device/direct.h"
 #include "fusion/paths/device/nccl.h"
+#include "fusion/paths/device/segments.h"
 #include "fusion/paths/device/staging.h"
 #include "fusion/requests/names.h"
 #include "fusion/requests/requests.h"
 #include "fusion/run/deliver.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { LOOK_US = 250 }; /* the longest sleep while a device is at work */
 
@@ -195,11 +197,26 @@ static void carrier_open(struct halay_context *ctx)
     halay_direct_init(ctx);
 }
 
+/* Ends NCCL's access to the requests' memory. */
+static void end_nccl(struct halay_context *ctx)
+{
+    const struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
+
+    if (halay_nccl_end(ctx))
+        follow_stream(ctx);
+    int64_t deadline_us = halay_deadline_us(HALAY_SEGMENT_CLOSE_MS);
+    while (devices->landing && devices->direct.nccl.is_aborted && !halay_deadline_passed(deadline_us))
+        if (!take_landed(ctx, 0))
+            usleep(HALAY_UNRUNG_MIN_US);
+}
+
 static void carrier_end(struct halay_context *ctx)
 {
     ctx->now_us = halay_now_us(); /* no more messages will be received */
     take_landed(ctx, 0);          /* what giving up would void */
     give_up(ctx);
+    if (ctx->status != HALAY_OK)
+        end_nccl(ctx);
     take_landed(ctx, 1);
 }
 

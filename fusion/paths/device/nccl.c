@@ -13,7 +13,8 @@
  * aborted, which ends them; what they have summed is worth nothing. An aborted kernel may also hand garbage to those
  * of other ranks, which end as if nothing had happened. So an abort follows the message of the failure by
  * HALAY_DEVICE_GRACE_US, and no rank takes a result once it has that message. An abort may wait for other ranks, so
- * it has a thread, and no request waits for it but those of a bucket that NCCL may still give to the stream.
+ * it has a thread. Requests whose kernels run end once it has ended these. While NCCL may still give the stream a
+ * bucket that was dropped, all direct results wait for the abort.
  */
 #include "fusion/paths/device/nccl.h"
 #include "base/clock.h"
@@ -389,6 +390,20 @@ void halay_nccl_abort(struct halay_context *ctx)
     n->comm = NULL;
 }
 
+int halay_nccl_end(struct halay_context *ctx)
+{
+    const struct halay_nccl *n = nccl_of(ctx);
+    int has_let_go = 0;
+
+    for (int64_t left_us; n->comm && (left_us = grace_left_us(ctx)) > 0;)
+        usleep((useconds_t)left_us);
+    halay_nccl_abort(ctx);
+    int64_t deadline_us = halay_deadline_us(HALAY_SEGMENT_CLOSE_MS);
+    while (!(has_let_go |= halay_nccl_let_go(ctx)) && n->leaving && !halay_deadline_passed(deadline_us))
+        usleep(HALAY_UNRUNG_MIN_US);
+    return has_let_go;
+}
+
 void halay_nccl_close(struct halay_context *ctx)
 {
     struct halay_nccl *n = nccl_of(ctx);
@@ -398,12 +413,8 @@ void halay_nccl_close(struct halay_context *ctx)
         halay_devices_await(halay_devices_of(ctx), device_of(ctx), done, halay_deadline_us(HALAY_SEGMENT_CLOSE_MS));
         (void)halay_segments_barrier(ctx);
     }
-    while (n->comm && grace_left_us(ctx) > 0)
-        usleep((useconds_t)grace_left_us(ctx));
-    halay_nccl_abort(ctx);
-    int64_t deadline_us = halay_deadline_us(HALAY_SEGMENT_CLOSE_MS);
-    while (!halay_nccl_let_go(ctx) && n->leaving && !halay_deadline_passed(deadline_us))
-        usleep(HALAY_UNRUNG_MIN_US);
+    if (!n->leaving) /* else it has been waited for */
+        (void)halay_nccl_end(ctx);
 }
 
 void halay_nccl_free(struct halay_context *ctx)

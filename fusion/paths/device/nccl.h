@@ -31,9 +31,12 @@ enum halay_status halay_nccl_check(struct halay_context *ctx);
 enum halay_status halay_nccl_verdict(struct halay_context *ctx);
 
 /* Starts to end the communicator, and what the device has of it, whose results are worth nothing, unless the other
- * ranks may not have learnt of the failure yet. It takes as long as NCCL takes, which may wait for them. */
+ * ranks may not have the message of the failure yet. It takes as long as NCCL takes, which may wait for them. */
 void halay_nccl_abort(struct halay_context *ctx);
-/* Ends NCCL once no rank has work of it left, or all have had time to learn of a failure. */
+/* Ends the communicator, once all ranks have had time to receive the message of a failure: waits for that time, and
+ * then up to HALAY_SEGMENT_CLOSE_MS for NCCL. Returns what halay_nccl_let_go would. */
+int halay_nccl_end(struct halay_context *ctx);
+/* Ends NCCL once no rank has work of it left. After a failure halay_nccl_end comes first. */
 void halay_nccl_close(struct halay_context *ctx);
 void halay_nccl_free(struct halay_context *ctx);
 
