@@ -43,7 +43,8 @@ enum halay_direct_step {
     HALAY_DIRECT_END,
 };
 
-/* After a failure other ranks may still do what this one's kernels wait for, and have not learnt of it. */
+/* The time after a failure in which other ranks, which may not have its message yet, may still do what this one's
+ * kernels wait for. */
 enum { HALAY_DEVICE_GRACE_US = 500000 };
 
 enum {
@@ -103,7 +104,7 @@ struct halay_nccl {
     int has_dropped;                 /* it may still give the stream a bucket that has been dropped */
     void *leaving;                   /* owned: the abort under way; NULL: none */
     int64_t joined_us;               /* when it was asked for; 0: a warning has been given */
-    int64_t looked_us, lost_us;      /* the last look; when NCCL reported another rank's error, 0: it has not */
+    int64_t looked_us, lost_us;      /* the last look; when NCCL reported another rank's error; 0: never */
 };
 
 struct halay_direct {
@@ -162,7 +163,7 @@ struct halay_device_carrier {
     /* Requests that have succeeded, whose results are being copied back; those from launched on are not published. */
     struct halay_request *landing, **landing_last, *launched;
     enum halay_status status; /* an error: results on a device have failed */
-    int64_t failed_us;        /* when the engine failed; 0: it has not */
+    int64_t failed_us;        /* when the engine failed; 0: it works */
     int64_t copied_us;        /* when copies were last started, or found to have completed */
     unsigned long hosts_work; /* halay_hosts_work at the last step */
 };
