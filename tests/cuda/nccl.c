@@ -9,6 +9,7 @@
  * NCCL_FAILS=N: the N-th sum of a communicator that does not block is an error, which is reported later.
  * NCCL_NAMELESS=1: it makes no id.
  * NCCL_LATE=N: its N-th sum goes on until a rank aborts, and is garbage then, which no rank reports as an error.
+ * NCCL_SLOW=N: an abort takes N seconds.
  * NCCL_STUCK=N: its N-th group is given to the stream by the abort only.
  */
 #include "base/half.h"
@@ -410,6 +411,7 @@ STAND_IN int ncclCommAbort(struct ncclComm *comm)
         while (atomic_load(&comm->meeting->process[r]) && !atomic_load(&comm->meeting->has_aborted[r]) &&
                !is_dead(comm, r))
             sched_yield();
+    sleep((unsigned)number_of_variable("NCCL_SLOW"));
     return result;
 }
 

@@ -404,6 +404,19 @@ int halay_nccl_end(struct halay_context *ctx)
     return has_let_go;
 }
 
+/* Leaves the direct stream, with what belongs to it, to an abort that has not ended: NCCL may still give it work. */
+static void abandon_stream(struct halay_context *ctx)
+{
+    struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
+
+    d->nccl.leaving = NULL;
+    d->nccl.has_dropped = 0;
+    d->stream = d->done.event = d->hosts.summed.event = NULL;
+    if (d->is_lent) /* what the stream has may still write to it */
+        d->segment = NULL;
+    d->is_lent = 0;
+}
+
 void halay_nccl_close(struct halay_context *ctx)
 {
     struct halay_nccl *n = nccl_of(ctx);
@@ -415,6 +428,8 @@ void halay_nccl_close(struct halay_context *ctx)
     }
     if (!n->leaving) /* else it has been waited for */
         (void)halay_nccl_end(ctx);
+    if (n->leaving)
+        abandon_stream(ctx);
 }
 
 void halay_nccl_free(struct halay_context *ctx)

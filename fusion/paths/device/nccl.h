@@ -36,7 +36,7 @@ void halay_nccl_abort(struct halay_context *ctx);
 /* Ends the communicator, once all ranks have had time to receive the message of a failure: waits for that time, and
  * then up to HALAY_SEGMENT_CLOSE_MS for NCCL. Returns what halay_nccl_let_go would. */
 int halay_nccl_end(struct halay_context *ctx);
-/* Ends NCCL once no rank has work of it left. After a failure halay_nccl_end comes first. */
+/* Ends NCCL once no rank has work of it left. After a failure call halay_nccl_end first. */
 void halay_nccl_close(struct halay_context *ctx);
 void halay_nccl_free(struct halay_context *ctx);
 

@@ -270,7 +270,7 @@ void halay_segments_free(struct halay_context *ctx)
     const struct halay_device_host *host = &halay_devices_of(ctx)->host;
     struct halay_direct *d = &halay_device_carrier_of(ctx)->direct;
 
-    if (d->stream && !d->nccl.leaving) /* else NCCL may still give it work */
+    if (d->stream)
         ops->stream_destroy(host, d->device->number, d->stream);
     if (d->copies)
         ops->stream_destroy(host, d->device->number, d->copies);
