@@ -254,6 +254,7 @@ static void engine_renew(struct halay_context *ctx)
 {
     ctx->status = HALAY_OK;
     ctx->lost = -1;
+    ctx->has_lost_sums = 0;
     ctx->text[0] = '\0';
     ctx->queue.is_aborted = 0;
     ctx->unnamed_first = 0;

@@ -65,6 +65,9 @@ static void send_cause(struct halay_context *ctx, enum halay_status status, int 
         .kind = HALAY_ITEM_FAIL, .status = HALAY_ERR_PEER, .text = text, .rank = rank >= 0 ? rank : ctx->rank
     };
 
+    if (status != HALAY_ERR_PEER || ctx->has_lost_sums)
+        item.status = HALAY_ERR_CLOSED;
+
     if (ctx->engine->has_sent_fail)
         return;
     ctx->engine->has_sent_fail = 1;

@@ -355,7 +355,8 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
     case HALAY_ITEM_FAIL:
         if (!ctx->all.coordinator)
             ctx->engine->has_sent_fail = 1; /* the sender sends it to the others */
-        halay_engine_fail(ctx, item->status, item->rank, "%.*s", (int)item->text_length, item->text);
+        ctx->has_lost_sums = item->status == HALAY_ERR_CLOSED;
+        halay_engine_fail(ctx, HALAY_ERR_PEER, item->rank, "%.*s", (int)item->text_length, item->text);
         return HALAY_OK;
     case HALAY_ITEM_LEFT:
         ctx->left[item->rank] = 1;

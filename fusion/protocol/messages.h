@@ -20,7 +20,8 @@
  *       BUCKET    set, absent: ranges       run these together, after all earlier ones; byte 1: has parts
  *       ERROR     set, status: name, text   the tensor is refused
  *       FORGET    set, id                   forget the id; and the answer: forgotten
- *       FAIL      status, rank: text        the job has failed
+ *       FAIL      status, rank: text        the job has failed; HALAY_ERR_CLOSED: that rank has not done its part of
+ *                                           what is in flight, though it may have sent BYE
  *       BYE                                 the sender submits no more
  *       LEFT      rank                      that rank sent BYE
  *       DONE                                all ranks sent BYE and nothing is left to do

@@ -66,6 +66,7 @@ struct halay_context {
     _Atomic int is_closing;
     enum halay_status status;       /* of the first failure; guarded by lock, written by the driver */
     int lost;                       /* the rank that failed, -1: unknown; written by the driver */
+    int has_lost_sums;              /* that rank has not done its part of what is in flight; driver only */
     char text[HALAY_TEXT_MAX];      /* of the first failure; guarded like status */
     _Atomic int has_left;           /* halay_fini need not wait any longer; stored by the driver (release) */
     _Atomic pthread_t calling_back; /* the thread in a callback, or 0; relaxed: a thread compares only itself */

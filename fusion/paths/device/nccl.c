@@ -229,7 +229,7 @@ enum halay_status halay_nccl_check(struct halay_context *ctx)
 /* Returns nonzero if the job has failed because a rank has left, which has done its part of all that is in flight. */
 static int has_left(const struct halay_context *ctx)
 {
-    return ctx->lost >= 0 && ctx->left[ctx->lost];
+    return ctx->lost >= 0 && ctx->left[ctx->lost] && !ctx->has_lost_sums;
 }
 
 enum halay_status halay_nccl_verdict(struct halay_context *ctx)
