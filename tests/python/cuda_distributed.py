@@ -41,6 +41,13 @@ def same(got, wanted):
     assert torch.equal(got.cpu(), wanted), (got.cpu(), wanted)
 
 
+def until(is_so):
+    """Wait for it, 20 s at most."""
+    end = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end, is_so
+
+
 EVERYONE = torch.stack([given(rank) for rank in range(SIZE)])
 
 
@@ -94,8 +101,7 @@ def streams():
         same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
         strided.record_stream(torch.cuda.current_stream())
     works[0].wait()
-    while not works[0].is_completed():  # by the GPU, too
-        pass
+    until(works[0].is_completed)  # by the GPU, too
     assert works[0].is_success()
     same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
 
@@ -163,8 +169,8 @@ def seen_elsewhere():
         with torch.cuda.stream(other):
             if is_future:
                 works[0].get_future().wait()
-            while not (is_future or works[0].is_completed()):
-                pass
+            else:
+                until(works[0].is_completed)
             same(strided.contiguous(), EVERYONE.sum(0).t().contiguous())
         strided.record_stream(other)
         now.wait_stream(other)
@@ -193,9 +199,7 @@ def futures_in_flight():
     futures = [work.get_future(), work.get_future(), both.get_future(), both.get_future()]
     if RANK == 0:
         dist.send(given(0), 1)
-    end = time.monotonic() + 20
-    while not all(future.done() for future in futures):
-        assert time.monotonic() < end, [future.done() for future in futures]
+    until(lambda: all(future.done() for future in futures))
     if RANK > 0:
         dist.send(given(RANK), (RANK + 1) % SIZE)
     assert torch.equal(got, given((RANK - 1) % SIZE))
@@ -219,8 +223,7 @@ def finishes():
     with torch.cuda.stream(other):
         work.wait()
         same(result, EVERYONE.sum(0))
-    while not work.is_completed():
-        pass
+    until(work.is_completed)
     assert work.is_success()
     for stream in (side, other, now):
         result.record_stream(stream)
@@ -230,8 +233,7 @@ def finishes():
     work, _ = finished_together(fail)
     for _ in range(2):
         raises(KeyError, work.wait, "no room")
-    while not work.is_completed():
-        pass
+    until(work.is_completed)
     assert isinstance(work.exception(), KeyError) and not work.is_success()
 
 
