@@ -805,6 +805,7 @@ void halay_fake_hub_kill(struct halay_fake_hub *hub, int rank)
 
     pthread_mutex_lock(&hub->lock);
     atomic_compare_exchange_strong_explicit(&hub->killed, &nobody, rank, memory_order_relaxed, memory_order_relaxed);
+    memset(hub->dropped + rank * hub->size, 1, (size_t)hub->size); /* the dead say no more, nor that they leave */
     pthread_cond_broadcast(&hub->gathered);
     pthread_mutex_unlock(&hub->lock);
     ring_all(hub);
