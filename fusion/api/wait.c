@@ -187,9 +187,9 @@ static enum halay_status first_error(const struct awaited *a)
 static enum halay_status join_stream(struct halay_request *request, void *stream)
 {
     struct halay_context *ctx = request->ctx;
+    enum halay_status status = halay_request_status(request);
 
-    if (!is_on_its_way(request) ||
-        (halay_request_status(request) != HALAY_IN_PROGRESS && halay_request_status(request) != HALAY_OK))
+    if (!is_on_its_way(request) || (status != HALAY_IN_PROGRESS && status != HALAY_OK))
         return say_status(request);
     return halay_returns(ctx->carrier->ops->join(ctx, request->cargo, stream));
 }
