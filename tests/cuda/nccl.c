@@ -8,7 +8,7 @@
  * NCCL_DUPLICATE=1: it finds two ranks on one GPU, which it cannot see here. NCCL_VERSION: what it says it is.
  * NCCL_FAILS=N: the N-th sum of a communicator that does not block is an error, which is reported later.
  * NCCL_NAMELESS=1: it makes no id.
- * NCCL_LATE=N: its N-th sum goes on until a rank aborts, and is garbage then, which no rank reports as an error.
+ * NCCL_LATE=N: its N-th sum runs until a rank aborts; its result then is garbage, and no rank reports an error.
  * NCCL_SLOW=N: an abort takes N seconds.
  * NCCL_STUCK=N: its N-th group is given to the stream by the abort only.
  */
@@ -51,7 +51,7 @@ struct ncclComm {
     struct ncclComm **out;     /* does not block, and has not been looked at: where the caller keeps it */
     struct ncclComm **kept;    /* the same; an abort writes it before all ranks have come, as the real one's thread */
     int is_async, sums, fails; /* does not block: the sums so far, the number of the one that fails */
-    int late;                  /* the number of the sum that goes on until an abort */
+    int late;                  /* the number of the sum that runs until an abort */
     int groups, looks;         /* so far; until the last one's sums are given to the stream */
     struct call *first, **last;
     atomic_int is_aborted, is_lost;

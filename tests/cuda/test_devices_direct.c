@@ -53,10 +53,10 @@ static int is_direct_here(const struct user *u)
     return u->size == 1 || !devices || atoi(devices) == 1 || !peers || atoi(peers);
 }
 
-/* Devices add in the order of the ranks, the host in its algorithm's. */
-static int sum_value(const struct user *u, int rank, size_t i)
+/* Returns the values of sums: devices add in the order of the ranks, the host in its algorithm's. */
+static int (*values_of(const struct user *u))(int rank, size_t i)
 {
-    return is_direct_here(u) ? value_in_order(rank, i) : value_of(rank, i);
+    return is_direct_here(u) ? value_in_order : value_of;
 }
 
 /* One-shot only for what is small, so that both are tried. */
@@ -114,7 +114,7 @@ static void tensor_open(struct user *u, const struct round *round, struct random
     t->in = area_get(u, random_below(shared, 2) ? DEVICE : OURS, (t->count + t->skip) * element);
     t->out = random_below(shared, 2) ? t->in : area_get(u, DEVICE, (t->count + t->skip) * element);
     struct area data = { .kind = t->in.kind, .data = (char *)t->in.data + t->skip * element };
-    area_fill(u, &data, round->dtype, t->count, is_direct_here(u) ? value_in_order : value_of, u->rank + number);
+    area_fill(u, &data, round->dtype, t->count, values_of(u), u->rank + number);
 }
 
 /* Returns what is stored of a result. */
@@ -133,7 +133,7 @@ static void tensor_close(struct user *u, const struct round *round, int number, 
     for (size_t i = 0; i < t->count; i++) {
         float sum = 0;
         for (int r = 0; r < u->size; r++)
-            sum += (float)round->prescale * (float)sum_value(u, r + number, i);
+            sum += (float)round->prescale * (float)values_of(u)(r + number, i);
         want[i] = rounded(round->dtype, sum / (float)divisor * (float)round->postscale);
     }
     struct area data = { .kind = t->out.kind, .data = (char *)t->out.data + t->skip * element };
@@ -734,21 +734,25 @@ static void set_no_segment(struct halay_config *config, void *arg)
     config->device_segment = 0;
 }
 
-/* Fills x, and submits its sum, which follows nothing. */
+static void fill_ready(struct user *u, struct area *a)
+{
+    area_fill(u, a, HALAY_F32, N, one_more, u->rank);
+    GOOD(cudaStreamSynchronize(u->stream));
+}
+
+/* Submits the sum of x, which follows nothing. */
 static struct halay_request *submit_ready(struct user *u, struct area *a)
 {
     struct halay_tensor_info info = describe("x", a->data, 1);
 
-    area_fill(u, a, HALAY_F32, N, one_more, u->rank);
-    GOOD(cudaStreamSynchronize(u->stream));
     info.memory = HALAY_MEMORY_DEVICES;
     return submit(u, &info);
 }
 
 static void check_ready(struct user *u, struct area *a, enum halay_status want)
 {
+    fill_ready(u, a);
     struct halay_request *request = submit_ready(u, a);
-
     CHECK(halay_wait(request, WAIT_MS) == want, "%s", halay_error_text());
     halay_request_free(request);
 }
@@ -789,13 +793,10 @@ static void body_busy(struct user *u)
 {
     _Atomic uint32_t *word = word_get();
     struct area a = area_get(u, DEVICE, N * 4);
-    struct halay_tensor_info info = describe("x", a.data, 1);
 
-    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
-    GOOD(cudaStreamSynchronize(u->stream));
+    fill_ready(u, &a);
     block(u->stream, word); /* and with it the only queue of the device */
-    info.memory = HALAY_MEMORY_DEVICES;
-    struct halay_request *request = submit(u, &info);
+    struct halay_request *request = submit_ready(u, &a);
     usleep(2500000);
     *word = 1;
     CHECK(halay_wait(request, WAIT_MS) == HALAY_OK && launches(), "%s", halay_error_text());
@@ -816,13 +817,10 @@ static void body_ended(struct user *u)
     struct area a = area_get(u, DEVICE, N * 4);
 
     check_ready(u, &a, HALAY_OK);
-    area_fill(u, &a, HALAY_F32, N, one_more, u->rank);
-    GOOD(cudaStreamSynchronize(u->stream));
+    fill_ready(u, &a);
     if (!u->rank)
         block(u->stream, word); /* and with it the only queue of the device */
-    struct halay_tensor_info info = describe("x", a.data, 1);
-    info.memory = HALAY_MEMORY_DEVICES;
-    struct halay_request *request = submit(u, &info);
+    struct halay_request *request = submit_ready(u, &a);
     while (!u->rank && halay_wait_stream(request, 0, u->stream) != HALAY_OK)
         sched_yield();
     if (!u->rank)

@@ -242,15 +242,23 @@ static void end_other(struct user *u, struct halay_request *other)
         kill(frozen, SIGCONT);
 }
 
+/* Submits a sum that NCCL will not end, after one that it has made. */
+static struct halay_request *submit_large(struct user *u, struct area *a)
+{
+    struct halay_request *request = NULL;
+
+    check_one(u, HALAY_F32, N, 0, 1);
+    REQUIRE(submit_filled(u, a, LARGE, small_value, &request) == HALAY_OK);
+    return request;
+}
+
 static void body_frozen(struct user *u)
 {
     struct area a = area_get(u, DEVICE, LARGE * 4);
     float data[N] = { 0 };
     struct halay_tensor_info info = describe("other", data, 0);
-    struct halay_request *request = NULL, *other = NULL;
+    struct halay_request *request = submit_large(u, &a), *other = NULL;
 
-    check_one(u, HALAY_F32, N, 0, 1);
-    REQUIRE(submit_filled(u, &a, LARGE, small_value, &request) == HALAY_OK);
     if (u->rank != 1)
         other = submit(u, &info);
     await_groups(u, 2);
@@ -296,10 +304,8 @@ static void body_garbage(struct user *u)
     struct area a = area_get(u, DEVICE, LARGE * 4);
     float data[N] = { 0 };
     struct halay_tensor_info info = describe("other", data, 0);
-    struct halay_request *request = NULL, *other = NULL;
+    struct halay_request *request = submit_large(u, &a), *other = NULL;
 
-    check_one(u, HALAY_F32, N, 0, 1);
-    REQUIRE(submit_filled(u, &a, LARGE, small_value, &request) == HALAY_OK);
     await_groups(u, 2);
     REQUIRE(halay_submit_named(u->ctx, &info, u->rank ? NULL : be_busy, NULL, &other) == HALAY_OK);
     CHECK(halay_wait(other, WAIT_MS) == HALAY_OK, "%s", halay_error_text());

@@ -3,8 +3,8 @@
 #
 # halay-tft --device cuda, with both modules for the emulation: trainings end with the processor's losses, alone, as
 # ranks on one device and on two, with a moving average; two ranks have the bits of one where that is asked for; each
-# device goes on from the other's checkpoint; evaluate, predict and explain have the same numbers, and about the same
-# ones in bf16; what is missing is said.
+# device resumes from the other's checkpoint; evaluate, predict and explain give the same numbers, and in bf16 about the
+# same; errors name what is missing.
 . "${top_srcdir:?}/tests/tft/shell.sh"
 needs_halayrun
 modules=${CUDA_MODULES-$top_builddir/tests/cuda/module/.libs} # gpu-check's: a GPU
