@@ -172,7 +172,7 @@ static void carrier_drop(struct halay_context *ctx)
     struct halay_device_carrier *devices = halay_device_carrier_of(ctx);
 
     halay_deferred_drop(ctx);
-    devices->failed_us = devices->failed_us ? devices->failed_us : ctx->now_us;
+    devices->failed_us = devices->failed_us ? devices->failed_us : halay_now_us();
 }
 
 /* ---- streams ---- */
