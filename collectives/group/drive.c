@@ -744,12 +744,13 @@ void halay_visits_give_way(struct halay_world *world)
     halay_visits_look(world);
 }
 
-/* Returns nonzero if the visitor, which has the lock, has the groups to itself. */
+/* Returns nonzero if the visitor, which has the lock, has the groups to itself. LOOKS is wanted until the end of every
+ * visit: halay_visits_look clears ABORTS before it carries the abort out, and a call that begins then must give way. */
 static int visit_begin(struct halay_visits *v, int wanted)
 {
     pthread_mutex_lock(&v->lock);
     atomic_store_explicit(&v->visitor, pthread_self(), memory_order_relaxed);
-    atomic_fetch_or_explicit(&v->wanted, wanted, memory_order_seq_cst);
+    atomic_fetch_or_explicit(&v->wanted, HALAY_VISIT_LOOKS | wanted, memory_order_seq_cst);
     return halay_bell_heavy_barrier(v->has_barrier) && !atomic_load_explicit(&v->inside, memory_order_acquire);
 }
 
@@ -788,7 +789,7 @@ enum halay_status halay_group_status(struct halay_group *group, int *rank)
         return status;
     struct halay_visits *v = &group->world->visits;
     if (group->status == HALAY_OK && atomic_load_explicit(&v->visitor, memory_order_relaxed) != pthread_self()) {
-        if (visit_begin(v, HALAY_VISIT_LOOKS))
+        if (visit_begin(v, 0))
             halay_group_check_all(group);
         visit_end(v);
     }

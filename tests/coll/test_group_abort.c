@@ -3,7 +3,10 @@
  * A rank that aborts its group, over the fake transport: by the thread that uses the group or by another one, while a
  * call waits, between calls, and at any moment of a loop of calls. The others' collectives, receives and queries end
  * and name the rank. With shared memory the group is that of all ranks, by messages one that is made of it.
+ *
+ * A call that begins while another thread carries out an abort waits until that is over.
  */
+#include "base/clock.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "tests/fake/fake.h"
@@ -13,11 +16,13 @@
 #include <string.h>
 
 enum { RANKS = 3, ABORTS = 1 };
+enum { CALL_MS = 20 };
 
 enum how {
     IN_A_CALL, /* by another thread, while this rank waits for a collective */
     BY_ITSELF, /* by the thread that uses the group, between calls */
     BETWEEN,   /* by another thread, between calls */
+    STARTING,  /* by another thread, while this rank starts a collective */
     AT_ANY_TIME,
     HOWS
 };
@@ -26,6 +31,8 @@ struct job {
     struct halay_fake_hub *hub;
     enum how how;
     int is_shared, round;
+    _Atomic int is_aborting;            /* its log has the abort */
+    _Atomic int is_calling, has_called; /* before and after the call that has to wait */
     pthread_barrier_t ended;
 };
 
@@ -36,9 +43,31 @@ struct rank {
     _Atomic int is_waiting;
 };
 
+static void await(_Atomic int *flag)
+{
+    while (!*flag)
+        sched_yield();
+}
+
+/* Waits for the call, and then long enough for one that does not wait. */
+static void hold_up_call(struct job *job)
+{
+    await(&job->is_calling);
+    for (int64_t until_us = halay_deadline_us(CALL_MS); !job->has_called && !halay_deadline_passed(until_us);)
+        sched_yield();
+}
+
+/* The thread that aborts is in the middle of it here. */
 static void swallow(void *arg, enum halay_log_level level, const char *line)
 {
-    (void)arg, (void)level, (void)line;
+    struct job *job = arg;
+
+    (void)level;
+    if (!strstr(line, "has aborted"))
+        return;
+    job->is_aborting = 1;
+    if (job->how == STARTING)
+        hold_up_call(job);
 }
 
 static void *abort_group(void *arg)
@@ -70,12 +99,31 @@ static void use_until_aborted(struct rank *r)
         pthread_join(thread, NULL);
 }
 
+static void start_during_abort(struct rank *r)
+{
+    int number = 1, sum;
+    struct halay_coll *coll = NULL;
+    pthread_t thread;
+
+    r->is_waiting = 1;
+    REQUIRE(!pthread_create(&thread, NULL, abort_group, r));
+    await(&r->job->is_aborting);
+    r->job->is_calling = 1;
+    enum halay_status status = halay_group_allreduce_start(r->group, &number, &sum, 1, HALAY_I32, HALAY_SUM, &coll);
+    r->job->has_called = 1;
+    CHECK(status == HALAY_ERR_CANCELED, "%s", halay_status_string(status));
+    pthread_join(thread, NULL);
+    halay_coll_end(coll);
+}
+
 static void be_aborter(struct rank *r)
 {
     int named = 0;
 
     if (r->job->how == BY_ITSELF)
         CHECK(halay_group_abort(r->group) == HALAY_OK);
+    else if (r->job->how == STARTING)
+        start_during_abort(r);
     else
         use_until_aborted(r);
     CHECK(halay_group_abort(r->group) == HALAY_OK, "a second time");
@@ -112,6 +160,7 @@ static void *run_rank(void *arg)
 
     REQUIRE(halay_world_open_fake(r->job->hub, r->rank, &world) == HALAY_OK);
     world->log->write = swallow;
+    world->log->arg = r->job;
     world->config.spin_us = r->job->round % 3 ? 20 : 1000;
     REQUIRE(halay_group_create(world, &r->all) == HALAY_OK);
     r->group = r->all;
