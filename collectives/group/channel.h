@@ -181,7 +181,8 @@ void halay_posted_add(const struct halay_group *group, const struct halay_transf
 
 /* drive.c */
 
-/* Begin and end a call of the thread that uses the world's groups (visit.h). */
+/* Begin and end a call of the thread that uses the world's groups (visit.h). What an abort changes, such as a
+ * collective's status, is read and written within calls only. */
 static inline void halay_call_enter(struct halay_world *world)
 {
     if (halay_visits_begin(&world->visits))

@@ -707,15 +707,15 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
 {
     if (!c)
         return refuse_nothing();
-    if (c->status != HALAY_IN_PROGRESS)
-        return report_status(c->group, c->status);
     enum halay_status status = halay_group_check_process(c->group);
     if (status != HALAY_OK)
         return status;
     halay_call_enter(c->group->world);
-    drive_group(c->group, c->channel ? 1u << c->channel->index : 0);
+    if (c->status == HALAY_IN_PROGRESS)
+        drive_group(c->group, c->channel ? 1u << c->channel->index : 0);
+    status = report_status(c->group, c->status);
     halay_call_leave(c->group->world);
-    return report_status(c->group, c->status);
+    return status;
 }
 
 /* ---- visits ---- */
@@ -862,25 +862,31 @@ enum halay_status halay_coll_wait(struct halay_coll *c, int timeout_ms)
     return status;
 }
 
-void halay_coll_end(struct halay_coll *c)
+/* Within a call. */
+static void coll_end(struct halay_coll *c)
 {
-    if (!c || halay_is_forked(c->group->is_parent))
-        return;
     if (c->channel && !c->channel->is_taken) {
         halay_error(c->group->world->log, "a collective was ended twice");
         return;
     }
-    if (c->status == HALAY_IN_PROGRESS) {
-        halay_call_enter(c->group->world);
+    if (c->status == HALAY_IN_PROGRESS)
         halay_group_fail(c->group, HALAY_ERR_CANCELED, -1);
-        halay_call_leave(c->group->world);
-    }
     halay_detour_put(c->detour);
     c->detour = NULL;
     if (c->channel)
         c->channel->is_taken = 0;
     else if (halay_p2p_release(c) != HALAY_OK)
         halay_error(c->group->world->log, "a send or receive was ended twice");
+}
+
+void halay_coll_end(struct halay_coll *c)
+{
+    if (!c || halay_is_forked(c->group->is_parent))
+        return;
+    struct halay_world *world = c->group->world;
+    halay_call_enter(world);
+    coll_end(c);
+    halay_call_leave(world);
 }
 
 /* Small collectives in shared memory are over before anything else is worth checking, if every rank has a processor. */
@@ -903,14 +909,11 @@ enum halay_status halay_coll_finish(struct halay_coll *c)
         return refuse_nothing();
     if (halay_group_check_process(c->group) != HALAY_OK)
         return HALAY_ERR_UNSUPPORTED;
-    if (c->status == HALAY_IN_PROGRESS) {
-        halay_call_enter(c->group->world);
-        look_first(c);
-        halay_call_leave(c->group->world);
-    }
-    enum halay_status status =
-        c->status == HALAY_IN_PROGRESS ? halay_coll_wait(c, -1) : report_status(c->group, c->status);
-
-    halay_coll_end(c);
+    struct halay_world *world = c->group->world;
+    halay_call_enter(world);
+    look_first(c);
+    enum halay_status status = c->status == HALAY_IN_PROGRESS ? coll_wait(c, -1) : report_status(c->group, c->status);
+    coll_end(c);
+    halay_call_leave(world);
     return status;
 }

@@ -4,9 +4,11 @@
  * call waits, between calls, and at any moment of a loop of calls. The others' collectives, receives and queries end
  * and name the rank. With shared memory the group is that of all ranks, by messages one that is made of it.
  *
- * A call that begins while another thread carries out an abort waits until that is over.
+ * A call that begins while another thread carries out an abort waits until that is over, whether it starts, drives or
+ * ends a collective.
  */
 #include "base/clock.h"
+#include "collectives/group/area.h"
 #include "collectives/group/channel.h"
 #include "collectives/group/group.h"
 #include "tests/fake/fake.h"
@@ -15,14 +17,15 @@
 #include <sched.h>
 #include <string.h>
 
-enum { RANKS = 3, ABORTS = 1 };
-enum { CALL_MS = 20 };
+enum { RANKS = 3, ABORTS = 1, WRITES = 2 };
+enum { CALL_MS = 20, SETTLES = 100 };
 
 enum how {
     IN_A_CALL, /* by another thread, while this rank waits for a collective */
     BY_ITSELF, /* by the thread that uses the group, between calls */
     BETWEEN,   /* by another thread, between calls */
     STARTING,  /* by another thread, while this rank starts a collective */
+    ENDING,    /* by another thread, which waits for a peer's writes while this rank ends a collective */
     AT_ANY_TIME,
     HOWS
 };
@@ -31,8 +34,10 @@ struct job {
     struct halay_fake_hub *hub;
     enum how how;
     int is_shared, round;
+    _Atomic int is_writing;             /* a peer writes into the aborting rank's memory */
     _Atomic int is_aborting;            /* its log has the abort */
     _Atomic int is_calling, has_called; /* before and after the call that has to wait */
+    _Atomic int has_doubts;             /* the abort has not waited to the end of the writes */
     pthread_barrier_t ended;
 };
 
@@ -63,6 +68,8 @@ static void swallow(void *arg, enum halay_log_level level, const char *line)
     struct job *job = arg;
 
     (void)level;
+    if (strstr(line, "may still write"))
+        job->has_doubts = 1;
     if (!strstr(line, "has aborted"))
         return;
     job->is_aborting = 1;
@@ -116,6 +123,51 @@ static void start_during_abort(struct rank *r)
     halay_coll_end(coll);
 }
 
+static enum halay_status end_somehow(struct halay_coll *coll, int way)
+{
+    enum halay_status status = HALAY_ERR_CANCELED;
+
+    if (way == 0)
+        return halay_coll_finish(coll);
+    if (way == 1)
+        status = halay_coll_progress(coll);
+    halay_coll_end(coll);
+    return status;
+}
+
+/* The buffers are this rank's again when the call returns. */
+static void end_during_abort(struct rank *r)
+{
+    int number = 1, sum;
+    struct halay_coll *coll = NULL;
+    pthread_t thread;
+
+    await(&r->job->is_writing);
+    REQUIRE(halay_group_allreduce_start(r->group, &number, &sum, 1, HALAY_I32, HALAY_SUM, &coll) == HALAY_OK);
+    r->is_waiting = 1;
+    REQUIRE(!pthread_create(&thread, NULL, abort_group, r));
+    while (halay_group_failure(r->group, NULL) == HALAY_OK)
+        sched_yield();
+    for (int i = 0; i < SETTLES; i++) /* the collective's status follows the group's */
+        sched_yield();
+    r->job->is_calling = 1;
+    enum halay_status status = end_somehow(coll, r->job->round % 3);
+    r->job->has_called = 1;
+    CHECK(status == HALAY_ERR_CANCELED, "%s", halay_status_string(status));
+    pthread_join(thread, NULL);
+}
+
+static void be_writer(struct rank *r)
+{
+    _Atomic uint32_t *busy = &r->group->channels[0].areas[r->rank]->busy;
+
+    *busy = 1;
+    r->job->is_writing = 1;
+    hold_up_call(r->job);
+    CHECK(!r->job->has_called || r->job->has_doubts, "round %d: it has not waited for the writer", r->job->round);
+    *busy = 0;
+}
+
 static void be_aborter(struct rank *r)
 {
     int named = 0;
@@ -124,6 +176,8 @@ static void be_aborter(struct rank *r)
         CHECK(halay_group_abort(r->group) == HALAY_OK);
     else if (r->job->how == STARTING)
         start_during_abort(r);
+    else if (r->job->how == ENDING)
+        end_during_abort(r);
     else
         use_until_aborted(r);
     CHECK(halay_group_abort(r->group) == HALAY_OK, "a second time");
@@ -138,6 +192,8 @@ static void be_peer(struct rank *r)
     int number = 1, sum, named = -1;
     enum halay_status status;
 
+    if (r->job->how == ENDING && r->rank == WRITES)
+        be_writer(r);
     if (r->job->how == AT_ANY_TIME || r->rank == 0) {
         while ((status = halay_group_allreduce(r->group, &number, &sum, 1, HALAY_I32, HALAY_SUM)) == HALAY_OK)
             ;
@@ -208,7 +264,8 @@ int main(void)
     for (int is_shared = 0; is_shared < 2; is_shared++) {
         for (int how = 0; how < HOWS; how++)
             for (int round = 0; round < 6; round++)
-                run((enum how)how, is_shared, round);
+                if (how != ENDING || is_shared)
+                    run((enum how)how, is_shared, round);
         for (int round = 0; round < (test_is_brief() ? 40 : 200); round++)
             run(AT_ANY_TIME, is_shared, round);
     }
