@@ -720,11 +720,8 @@ enum halay_status halay_coll_progress(struct halay_coll *c)
 
 /* ---- visits ---- */
 
-void halay_visits_look(struct halay_world *world)
+static void groups_abort(struct halay_world *world)
 {
-    if (!(atomic_fetch_and_explicit(&world->visits.wanted, ~HALAY_VISIT_ABORTS, memory_order_acq_rel) &
-          HALAY_VISIT_ABORTS))
-        return;
     for (struct halay_group *group = world->groups; group; group = group->next) {
         if (!atomic_exchange_explicit(&group->is_aborted, 0, memory_order_relaxed) || group->status != HALAY_OK)
             continue;
@@ -733,14 +730,29 @@ void halay_visits_look(struct halay_world *world)
     }
 }
 
+void halay_visits_look(struct halay_world *world)
+{
+    while (atomic_fetch_and_explicit(&world->visits.wanted, ~HALAY_VISIT_ABORTS, memory_order_acq_rel) &
+           HALAY_VISIT_ABORTS)
+        groups_abort(world); /* whose log function may abort another one */
+}
+
+/* Returns nonzero in a log function that a visit has called. */
+static int is_visitor(const struct halay_visits *v)
+{
+    return atomic_load_explicit(&v->visitor, memory_order_relaxed) == pthread_self();
+}
+
 void halay_visits_give_way(struct halay_world *world)
 {
     struct halay_visits *v = &world->visits;
 
-    atomic_store_explicit(&v->inside, 0, memory_order_release);
-    pthread_mutex_lock(&v->lock);
-    atomic_store_explicit(&v->inside, 1, memory_order_relaxed);
-    pthread_mutex_unlock(&v->lock);
+    if (!is_visitor(v)) {
+        atomic_store_explicit(&v->inside, 0, memory_order_release);
+        pthread_mutex_lock(&v->lock);
+        atomic_store_explicit(&v->inside, 1, memory_order_relaxed);
+        pthread_mutex_unlock(&v->lock);
+    }
     halay_visits_look(world);
 }
 
@@ -770,8 +782,10 @@ enum halay_status halay_group_abort(struct halay_group *group)
         return status;
     struct halay_world *world = group->world;
     atomic_store_explicit(&group->is_aborted, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&world->visits.visitor, memory_order_relaxed) == pthread_self())
-        return HALAY_OK; /* in a log function: the visit sees it */
+    if (is_visitor(&world->visits)) { /* the visit carries it out */
+        atomic_fetch_or_explicit(&world->visits.wanted, HALAY_VISIT_ABORTS, memory_order_relaxed);
+        return HALAY_OK;
+    }
     if (visit_begin(&world->visits, HALAY_VISIT_ABORTS))
         halay_visits_look(world);
     else
@@ -788,9 +802,11 @@ enum halay_status halay_group_status(struct halay_group *group, int *rank)
     if (status != HALAY_OK)
         return status;
     struct halay_visits *v = &group->world->visits;
-    if (group->status == HALAY_OK && atomic_load_explicit(&v->visitor, memory_order_relaxed) != pthread_self()) {
-        if (visit_begin(v, 0))
+    if (group->status == HALAY_OK && !is_visitor(v)) {
+        if (visit_begin(v, 0)) {
             halay_group_check_all(group);
+            halay_visits_look(group->world);
+        }
         visit_end(v);
     }
     status = halay_group_failure(group, rank);

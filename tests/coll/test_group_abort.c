@@ -5,7 +5,7 @@
  * and name the rank. With shared memory the group is that of all ranks, by messages one that is made of it.
  *
  * A call that begins while another thread carries out an abort waits until that is over, whether it starts, drives or
- * ends a collective.
+ * ends a collective. A log function may abort other groups, and use them as its thread may.
  */
 #include "base/clock.h"
 #include "collectives/group/area.h"
@@ -17,7 +17,7 @@
 #include <sched.h>
 #include <string.h>
 
-enum { RANKS = 3, ABORTS = 1, WRITES = 2 };
+enum { RANKS = 3, ABORTS = 1, WRITES = 2, LOGS = 2 };
 enum { CALL_MS = 20, SETTLES = 100 };
 
 enum how {
@@ -26,6 +26,7 @@ enum how {
     BETWEEN,   /* by another thread, between calls */
     STARTING,  /* by another thread, while this rank starts a collective */
     ENDING,    /* by another thread, which waits for a peer's writes while this rank ends a collective */
+    LOGGING,   /* by itself; a peer's log function then ends that peer's other group */
     AT_ANY_TIME,
     HOWS
 };
@@ -62,12 +63,29 @@ static void hold_up_call(struct job *job)
         sched_yield();
 }
 
-/* The thread that aborts is in the middle of it here. */
+/* A query of this rank has found that a peer has aborted `group`. */
+static void end_all(struct rank *r)
+{
+    struct halay_coll *coll = NULL;
+    int number = 1, sum;
+
+    if (r->job->round % 4 == 0) {
+        CHECK(halay_group_abort(r->all) == HALAY_OK);
+        return;
+    }
+    CHECK(halay_group_allreduce_start(r->all, &number, &sum, 1, HALAY_I32, HALAY_SUM, &coll) == HALAY_OK);
+    halay_coll_end(coll);
+}
+
+/* The thread that aborts, or finds an abort, is in the middle of it here. */
 static void swallow(void *arg, enum halay_log_level level, const char *line)
 {
-    struct job *job = arg;
+    struct rank *r = arg;
+    struct job *job = r->job;
 
     (void)level;
+    if (job->how == LOGGING && r->rank == LOGS && strstr(line, "rank 1 "))
+        end_all(r);
     if (strstr(line, "may still write"))
         job->has_doubts = 1;
     if (!strstr(line, "has aborted"))
@@ -172,7 +190,7 @@ static void be_aborter(struct rank *r)
 {
     int named = 0;
 
-    if (r->job->how == BY_ITSELF)
+    if (r->job->how == BY_ITSELF || r->job->how == LOGGING)
         CHECK(halay_group_abort(r->group) == HALAY_OK);
     else if (r->job->how == STARTING)
         start_during_abort(r);
@@ -204,8 +222,10 @@ static void be_peer(struct rank *r)
             sched_yield();
     }
     CHECK(status == HALAY_ERR_PEER, "%s", halay_status_string(status));
+    if (r->job->how == LOGGING && r->rank == LOGS)
+        CHECK(halay_group_failure(r->all, NULL) == HALAY_ERR_CANCELED, "round %d", r->job->round);
     CHECK(halay_group_status(r->group, &named) == HALAY_ERR_PEER && named == ABORTS, "named %d", named);
-    CHECK(strstr(halay_error_text(), "rank 1"), "%s", halay_error_text());
+    CHECK(r->job->how == LOGGING || strstr(halay_error_text(), "rank 1"), "%s", halay_error_text());
 }
 
 static void *run_rank(void *arg)
@@ -216,7 +236,7 @@ static void *run_rank(void *arg)
 
     REQUIRE(halay_world_open_fake(r->job->hub, r->rank, &world) == HALAY_OK);
     world->log->write = swallow;
-    world->log->arg = r->job;
+    world->log->arg = r;
     world->config.spin_us = r->job->round % 3 ? 20 : 1000;
     REQUIRE(halay_group_create(world, &r->all) == HALAY_OK);
     r->group = r->all;
@@ -230,7 +250,10 @@ static void *run_rank(void *arg)
         be_peer(r);
     pthread_barrier_wait(&r->job->ended); /* nobody is helped by a group that is closed */
     if (r->group != r->all) {
-        CHECK(halay_group_barrier(r->all) == HALAY_OK, "its parent lives on");
+        if (r->job->how == LOGGING)
+            CHECK(halay_group_barrier(r->all) == (r->rank == LOGS ? HALAY_ERR_CANCELED : HALAY_ERR_PEER));
+        else
+            CHECK(halay_group_barrier(r->all) == HALAY_OK, "its parent lives on");
         halay_group_close(r->group);
     }
     halay_group_close(r->all);
@@ -264,7 +287,7 @@ int main(void)
     for (int is_shared = 0; is_shared < 2; is_shared++) {
         for (int how = 0; how < HOWS; how++)
             for (int round = 0; round < 6; round++)
-                if (how != ENDING || is_shared)
+                if (how != (is_shared ? LOGGING : ENDING)) /* one group, no memory */
                     run((enum how)how, is_shared, round);
         for (int round = 0; round < (test_is_brief() ? 40 : 200); round++)
             run(AT_ANY_TIME, is_shared, round);
