@@ -5,8 +5,7 @@ job=$top_builddir/tests/coll/job
 HALAY_TRANSPORT=tcp HALAY_RING_SEGMENT=16K HALAY_SPIN_US=20 # the machine may be busy
 export HALAY_TRANSPORT HALAY_RING_SEGMENT HALAY_SPIN_US
 counts='1 2 3 4 5 7 8' layouts='0011 0001 00111'
-[ -z "${TEST_SEEDS-}" ] || counts='1 3' layouts='0001 00111' # eight: test_fake, test_shm.sh
-[ -z "${TEST_BRIEF-}" ] || counts='1 3' layouts=00111
+[ -z "${TEST_BRIEF-}${TEST_SEEDS-}" ] || counts='1 3' layouts=00111 # others: test_fake, test_shm.sh
 for n in $counts; do
     what=quick
     [ $n != 3 ] || [ -n "${TEST_BRIEF-}${TEST_SEEDS-}" ] || what=matrix # elsewhere test_fake's will do
