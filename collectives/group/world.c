@@ -140,6 +140,8 @@ void halay_world_close(struct halay_world *world)
     free(world->restless);
     free(world->tuning);
     halay_fork_unmark(world->is_parent);
+    pthread_mutex_lock(&world->visits.lock); /* an abort that ended this thread's call may still be leaving */
+    pthread_mutex_unlock(&world->visits.lock);
     pthread_mutex_destroy(&world->visits.lock);
     halay_bell_fini(&world->bell);
     halay_config_fini(&world->config);
