@@ -354,6 +354,10 @@ static inline enum halay_status halay_group_receive(struct halay_group *group, v
  * where the ranks share memory and in a group opened from another one, otherwise when this rank closes the group and
  * all groups opened from it. Afterwards the group is good for halay_group_close only, which no thread may have called.
  * Never waits for another rank. After a failure it does nothing. HALAY_ERR_ARGUMENT: NULL.
+ *
+ * While this call or halay_group_status writes a log line, the groups' other calls wait. So the log function must not
+ * wait there for a thread that uses the groups, make a call that blocks, close a group, or abort one that was opened
+ * separately.
  */
 HALAY_API enum halay_status halay_group_abort(struct halay_group *group);
 

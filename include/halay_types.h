@@ -193,7 +193,8 @@ struct halay_options {
     size_t struct_size;
     const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: the value of HALAY_BOOTSTRAP */
     const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, whose value NULL selects */
-    /* Receives log lines (without newline); NULL: standard error. Called from any thread, with no lock held. */
+    /* Receives log lines (without newline); NULL: standard error. Called from any thread, with no lock held
+     * (halay_group_abort has an exception). */
     void (*log)(void *arg, enum halay_log_level level, const char *line);
     void *log_arg; /* borrowed until halay_fini, or until all groups of that start are closed */
     /* Contexts only: process sets that halay_init creates, the same on all ranks, with the numbers 1, 2, ...

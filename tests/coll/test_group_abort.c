@@ -5,7 +5,7 @@
  * and name the rank. With shared memory the group is that of all ranks, by messages one that is made of it.
  *
  * A call that begins while another thread carries out an abort waits until that is over, whether it starts, drives or
- * ends a collective. A log function may abort other groups, and use them as its thread may.
+ * ends a collective. A log function may abort other groups, and use them without blocking.
  */
 #include "base/clock.h"
 #include "collectives/group/area.h"
