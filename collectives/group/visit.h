@@ -37,7 +37,7 @@ struct halay_visits {
 
 /* drive.c */
 
-/* Waits for a visitor, then carries out the aborts that are wanted. */
+/* Waits for a visitor, unless this thread is one, then carries out the aborts that are wanted. */
 void halay_visits_give_way(struct halay_world *world);
 /* Carries out the aborts that are wanted, within a call. */
 void halay_visits_look(struct halay_world *world);
