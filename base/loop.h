@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loop: waits for descriptors, deadlines, signals and the ends of children, and makes the calls that belong to them.
+ *
+ * A loop has no lasting list: before each turn its owner names everything the turn is to wait for, and the turn ends
+ * with an empty list. A descriptor that is closed between two turns is therefore not named again, and there is nothing
+ * to remove or modify elsewhere. A child's end is SIGCHLD, one of the signals.
+ *
+ *     while (wants_more(job)) {
+ *         halay_loop_watch(&loop, job->signals, POLLIN, take_signals, job);
+ *         if (has_room(job))
+ *             halay_loop_watch(&loop, job->input, POLLIN, read_input, job);
+ *         halay_loop_until(&loop, job->grace_us, end_grace, job);
+ *         if (halay_loop_turn(&loop) != HALAY_OK)
+ *             break;
+ *     }
+ *
+ * One thread at a time uses a loop. Nothing is logged.
+ */
+#ifndef HALAY_BASE_LOOP_H
+#define HALAY_BASE_LOOP_H
+
+#include "halay_types.h"
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/signalfd.h>
+
+struct halay_loop_entry {
+    void (*call)(void *context); /* NULL: only ends the wait */
+    void *context;
+    int64_t due_us; /* of a deadline */
+};
+
+struct halay_loop {
+    struct pollfd *fds;               /* owned: (count) */
+    struct halay_loop_entry *entries; /* owned: (count), one for each of fds */
+    size_t count, fd_room, entry_room;
+    struct halay_loop_entry *deadlines; /* owned: (deadline_count), the earliest first */
+    size_t deadline_count, deadline_room;
+    int has_failed; /* no memory for an entry of this turn */
+    int is_calling;
+};
+
+/* The storage is the caller's, as are descriptors and contexts. */
+void halay_loop_init(struct halay_loop *loop);
+void halay_loop_fini(struct halay_loop *loop);
+
+/* Waits for these events of poll in the next turn. fd -1 or no events: nothing. A descriptor that is closed counts as
+ * ready: the call finds EBADF. */
+void halay_loop_watch(struct halay_loop *loop, int fd, short events, void (*call)(void *context), void *context);
+/* Drops what is named for this descriptor: a call may close another descriptor that is ready in the same turn. */
+void halay_loop_remove(struct halay_loop *loop, int fd);
+/* Waits no longer than until then (HALAY_NEVER: nothing) in the next turn. */
+void halay_loop_until(struct halay_loop *loop, int64_t due_us, void (*call)(void *context), void *context);
+
+/* Waits once, then makes each call whose descriptor is ready, in the order they were named, and after them each whose
+ * deadline has passed, the earliest first; each once. Then the list is empty. A call may remove, but names nothing and
+ * does not take a turn. A signal handler may end the wait early. HALAY_ERR_TIMEOUT: a deadline passed and no descriptor
+ * was ready. HALAY_ERR_NO_MEMORY and HALAY_ERR_SYSTEM: see errno; no call was made. */
+enum halay_status halay_loop_turn(struct halay_loop *loop);
+
+/* Blocks these signals for this thread and returns a descriptor, closed by the caller, that they can be taken from; -1:
+ * see errno. Those that were blocked and pending before can be taken, too. */
+int halay_signals_open(const sigset_t *signals);
+/* Takes the next signal. Returns 0 without one. */
+int halay_signals_take(int fd, struct signalfd_siginfo *info);
+
+#endif
