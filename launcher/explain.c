@@ -88,7 +88,7 @@ int explain(const struct options *options, const struct surroundings *surroundin
     struct node_job job;
     char why[1024];
 
-    int code = started_find(surroundings, &job);
+    int code = started_find(surroundings, options->nodes > 1 ? options->nodes : 0, &job);
     if (code)
         return code;
     if (job.nodes) {

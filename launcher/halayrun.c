@@ -293,11 +293,22 @@ static int tell_status(const struct options *options)
     return code;
 }
 
+/* 0, or an exit code (reported): several nodes need an address where they meet. */
+static int check_meeting(const struct options *options)
+{
+    if (options->join || (options->nodes <= 1 && options->node_rank <= 0))
+        return 0;
+    say("several nodes, each with a halayrun: say where they meet, --join HOST[:PORT], which is node 0's address; "
+        "or start one halayrun, with -H");
+    return EXIT_USAGE;
+}
+
 static int start(struct halay_log *log, const struct surroundings *here, struct options *options)
 {
     char meet[STARTED_HOST_MAX];
     int code = started_join(here, options, meet);
 
+    code = code ? code : check_meeting(options);
     if (!code && options->join)
         return join_run(log, options, run);
     return code ? code : run(log, options, 0);
@@ -330,7 +341,7 @@ int main(int argc, char **argv)
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))
-        code = sagemaker_run(&log, &here, &options, run);
+        code = check_meeting(&options) ? EXIT_USAGE : sagemaker_run(&log, &here, &options, run);
     else
         code = start(&log, &here, &options);
     options_fini(&options);

@@ -518,11 +518,6 @@ int options_parse(int argc, char **argv, struct options *options)
         say("option %s: what --mpi starts is not halayrun's to watch", options->metrics ? "--metrics" : "--events");
         return EXIT_USAGE;
     }
-    if (!options->join && (options->nodes > 1 || options->node_rank > 0)) {
-        say("several nodes, each with a halayrun: say where they meet, --join HOST[:PORT], which is node 0's address; "
-            "or start one halayrun, with -H");
-        return EXIT_USAGE;
-    }
     if (!*options->command && !options->sagemaker && !options->join) {
         say("which program? give it behind the options: halayrun -np N program");
         if (!options->given_count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Started: by the variables of Kubeflow's PyTorchJob and TrainJob (torchrun's own PET_*, and RANK without LOCAL_RANK),
- * of TFJob and Vertex AI (TF_CONFIG, CLUSTER_SPEC), and of platforms that number their nodes (a table). Ranks that run
- * already are known by the library's table.
+ * of TFJob and Vertex AI (TF_CONFIG, CLUSTER_SPEC), of platforms that number their nodes (a table), and by an Indexed
+ * Job's index. Ranks that run already are known by the library's table.
  */
 #include "launcher/remote/started.h"
 #include "base/config.h"
@@ -12,6 +12,7 @@
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
+#include "launcher/remote/indexed_job.h"
 #include "launcher/remote/join_secret.h"
 #include "launcher/where/hosts.h"
 #include <jansson.h>
@@ -238,7 +239,24 @@ static int find_cluster(const struct surroundings *from, const char *name, const
     return code;
 }
 
-int started_find(const struct surroundings *from, struct node_job *job)
+/* ---- an Indexed Job ---------------------------------------------------------------------------------------------- */
+
+/* Its pods know their indices, and not how many they are. */
+static int find_indexed(const struct surroundings *from, int nodes, struct node_job *job)
+{
+    job->launcher = "an Indexed Job";
+    job->nodes = nodes;
+    int code = take_number(from, "JOB_COMPLETION_INDEX", 0, nodes - 1, &job->node);
+    if (code) {
+        say("--nnodes is the number of the Job's pods, its 'completions'");
+        return code;
+    }
+    add_variable(job, "JOB_COMPLETION_INDEX", variable(from, "JOB_COMPLETION_INDEX"));
+    job->lacks = indexed_job_first_of_this(job->node, job->meet, sizeof job->meet);
+    return 0;
+}
+
+int started_find(const struct surroundings *from, int nodes, struct node_job *job)
 {
     static const char *const tf_pools[] = { "chief", "master", "worker", NULL };
     static const char *const vertex_pools[] = { "workerpool0", "workerpool1", "workerpool2", "workerpool3", NULL };
@@ -256,6 +274,8 @@ int started_find(const struct surroundings *from, struct node_job *job)
         code = find_numbered(from, platform, job);
     else if (variable(from, "TF_CONFIG"))
         code = find_cluster(from, "TF_CONFIG", "a TFJob or Vertex AI", tf_pools, job);
+    else if (variable(from, "JOB_COMPLETION_INDEX") && nodes > 1)
+        code = find_indexed(from, nodes, job);
     else
         code = find_cluster(from, "CLUSTER_SPEC", "Vertex AI", vertex_pools, job);
     if (job->nodes < 2)
@@ -287,6 +307,7 @@ static int refuse_nodes(const struct options *options, const struct node_job *jo
 
     started_write_line(job, line, sizeof line);
     const char *lacks = job->is_elastic ? "the number of nodes is a range, which --join does not know"
+                        : job->lacks    ? job->lacks
                         : *job->meet    ? "they need a secret, in HALAY_SECRET or a file that all have"
                                         : "where they meet is not known";
     say("%s has started halayrun on %d nodes (%s), and each would train a model of its own. To start one job: %s; "
@@ -301,10 +322,16 @@ static int join_nodes(struct options *options, const struct node_job *job, char 
 
     if (job->is_elastic || !*job->meet || !has_secret(options))
         return refuse_nodes(options, job);
+    if (options->nodes && options->nodes != job->nodes) {
+        say("--nnodes %d: %s has started halayrun on %d nodes (%s)", options->nodes, job->launcher, job->nodes,
+            job->variables);
+        return EXIT_USAGE;
+    }
     snprintf(meet, STARTED_HOST_MAX, "%s", job->meet);
     options->join = meet;
     options->nodes = job->nodes;
-    options->node_rank = job->node;
+    if (options->node_rank < 0)
+        options->node_rank = job->node;
     if (!options->per_host && !options->ranks)
         options->per_host = job->per_node;
     started_write_line(job, line, sizeof line);
@@ -324,8 +351,8 @@ static int refuse_ranks(const char *launcher, int size, const char *variables)
 static void note_index(const char *index)
 {
     say("pod %s of an Indexed Job (JOB_COMPLETION_INDEX): this is a job of its own; to make the pods one: halayrun "
-        "--nnodes N --node-rank %s --join HOST-OF-POD-0 --secret-file FILE PROGRAM",
-        index, index);
+        "--nnodes N PROGRAM, where N is the Job's 'completions', and HALAY_SECRET from a Secret",
+        index);
 }
 
 int started_join(const struct surroundings *from, struct options *options, char meet[STARTED_HOST_MAX])
@@ -334,13 +361,13 @@ int started_join(const struct surroundings *from, struct options *options, char 
     struct node_job job;
     const char *role = variable(from, "K_MPI_JOB_ROLE"), *index = variable(from, "JOB_COMPLETION_INDEX");
 
-    if (options->hosts || options->hostfile || options->discovery_script || options->join || options->nodes ||
-        variable(from, "HALAY_RANK"))
+    if (options->hosts || options->hostfile || options->discovery_script || options->join || options->nodes == 1 ||
+        (options->nodes && !index) || variable(from, "HALAY_RANK"))
         return 0;
     halay_launchers_find(&launchers);
     if (launchers.mpi_size > 1)
         return refuse_ranks("an MPI launcher", launchers.mpi_size, "OMPI_COMM_WORLD_SIZE, PMI_SIZE or the like");
-    int code = started_find(from, &job);
+    int code = started_find(from, options->nodes, &job);
     int is_list = launchers.other_job.is_list;
     if (is_list && (options->ssh || options->mpi))
         return 0; /* from this host to the others */
@@ -353,7 +380,7 @@ int started_join(const struct surroundings *from, struct options *options, char 
             "this pod's own: --nnodes 1");
         return EXIT_USAGE;
     }
-    if (index)
+    if (index && !options->nodes)
         note_index(index);
     return 0;
 }

@@ -20,12 +20,14 @@ struct node_job {
     int nodes;                   /* at least 2; 0: this is not such a job */
     int node;                    /* -1: not known */
     int per_node;                /* ranks of each; 0: not known */
+    const char *lacks;           /* static: why there is no meet; NULL: not known */
     int is_elastic;              /* the number of nodes is a range, of which nodes is the end */
     char meet[STARTED_HOST_MAX]; /* "HOST:PORT" of node 0; "": not known */
 };
 
-/* Finds it in the environment. 0, or an exit code (reported): the variables cannot be understood. */
-int started_find(const struct surroundings *from, struct node_job *job);
+/* Finds it in the environment. nodes: their number, where the user gave one; 0. 0, or an exit code (reported): the
+ * variables cannot be understood. */
+int started_find(const struct surroundings *from, int nodes, struct node_job *job);
 /* The options by which this node joins it: "--nnodes 2 --node-rank 1 --join HOST:PORT". */
 void started_write_line(const struct node_job *job, char *line, size_t size);
 

@@ -126,7 +126,22 @@ row "horovodrun" ranks refuses HOROVOD_SIZE=2 HOROVOD_RANK=1 HOROVOD_LOCAL_RANK=
 row "Ray's job" alone alone RAY_JOB_ID=1 RAY_ADDRESS=one:6379
 
 clean JOB_COMPLETION_INDEX=2 "$halayrun" -np 1 true 2>"$dir/err"
-check "an index is not silent" err_has 'halayrun --nnodes N --node-rank 2 --join HOST-OF-POD-0 --secret-file FILE'
+check "an index is not silent" err_has "halayrun --nnodes N PROGRAM, where N is the Job's 'completions'"
+refused() { # NAME TEXT VARIABLE=... -- ARGS...
+    local name=$1 text=$2 code variables=()
+    shift 2
+    while test "$1" != --; do variables+=("$1"); shift; done
+    shift
+    clean "${variables[@]}" HALAY_SECRET="sixteen characters or more" "$halayrun" "$@" true 2>"$dir/err"
+    code=$?
+    check "$name: refused, not $code" test $code = 2
+    check "$name: why" err_has "$text"
+}
+refused "an index beyond --nnodes" "'4' is not a whole number from 0 to 3" JOB_COMPLETION_INDEX=4 -- --nnodes 4
+refused "a host that is not named as a pod" "this host is not named as the Job's pods are" \
+    JOB_COMPLETION_INDEX=99 -- --nnodes 100
+refused "another number than the operator's" "--nnodes 3: a PyTorchJob or TrainJob has started halayrun on 4 nodes" \
+    PET_NNODES=4 PET_NODE_RANK=3 PET_MASTER_ADDR=a JOB_COMPLETION_INDEX=3 -- --nnodes 3
 clean SM_HOSTS='["algo-1","algo-2"]' "$world" >"$dir/out" 2>"$dir/err"
 check "a program on SageMaker's hosts" err_has "SageMaker has started this process as one of 2 (SM_HOSTS with 2 hosts)"
 clean HALAY_BOOTSTRAP=self $torch "$world" >"$dir/out" 2>"$dir/err"

@@ -3,6 +3,7 @@
  * What is recognised in environments and files that batch systems, platforms and launchers leave. They are given as
  * text, so that none of these systems is needed.
  */
+#include "launcher/remote/indexed_job.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/recognise.h"
 #include "tests/test.h"
@@ -164,6 +165,28 @@ static void check_started(void)
     check_wrong("PMI_SIZE=two", "PMI_SIZE: 'two'");
 }
 
+static void check_first_pod(const char *own_name, int index, const char *wanted)
+{
+    char first[64] = "";
+    const char *lacks = indexed_job_first(own_name, index, first, sizeof first);
+
+    CHECK(lacks ? strstr(lacks, wanted) != NULL : !strcmp(first, wanted), "%s, %d: '%s', %s", own_name, index, first,
+          lacks ? lacks : "");
+}
+
+static void check_indexed_job(void)
+{
+    check_first_pod("train-2.train.default.svc.cluster.local", 2, "train-0.train.default.svc.cluster.local");
+    check_first_pod("train-0.net.default.svc", 0, "train-0.net.default.svc");
+    check_first_pod("my-4-job-12.s", 12, "my-4-job-0.s");
+    check_first_pod("train-2", 2, "'subdomain'");
+    check_first_pod("train-12.s", 2, "not named");
+    check_first_pod("train.a-2", 2, "not named");
+    check_first_pod("-2.s", 2, "not named");
+    check_first_pod("", 0, "not named");
+    check_first_pod("train-0.a-name.that-is.longer-than.the-place.that-is-there.for-it", 0, "too long");
+}
+
 static void check_kubernetes(void)
 {
     write_file("/etc/mpi/hostfile", "job-worker-0.job slots=2\njob-worker-1.job slots=2\n");
@@ -268,6 +291,7 @@ int main(void)
     check_batch();
     check_started();
     remove_files();
+    check_indexed_job();
     check_kubernetes();
     remove_files();
     check_sagemaker();
