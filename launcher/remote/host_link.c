@@ -475,7 +475,9 @@ void link_explain(const struct host_link *link, char *text, size_t size)
     else if (code >= 0)
         snprintf(text, size, "the connection ended (exit code %d)", code);
     else
-        snprintf(text, size, "its ssh was killed by %s", signal_name(WTERMSIG(link->status)));
+        snprintf(text, size, "%s was killed by %s",
+                 link->tunnels ? "halayrun-relay, which has its connections," : "its ssh",
+                 signal_name(WTERMSIG(link->status)));
 }
 
 void link_fini(struct host_link *link)
