@@ -172,6 +172,15 @@ struct halay_straggler {
 HALAY_API enum halay_status halay_stragglers_read(struct halay_context *ctx, int rank,
                                                   struct halay_straggler *straggler);
 
+/* ---- stacks ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * The signal at which a program shows where it is (<signal.h> has SIGRTMAX). If it has a handler, which the Python
+ * package installs, the engine raises the signal in its own thread when rank 0 reports that the others wait for this
+ * rank, and halayrun sends it on request. Without a handler it is not sent.
+ */
+#define HALAY_STACKS_SIGNAL (SIGRTMAX - 2)
+
 /* ---- timeline --------------------------------------------------------------------------------------------------- */
 
 /*

@@ -53,6 +53,8 @@ enum halay_status halay_coordinator_decide_children(struct halay_coordinator *pa
  */
 enum halay_status halay_coordinator_look_for_stalls(struct halay_coordinator *c, int64_t now_us, int64_t report_us,
                                                     int64_t limit_us, const struct halay_item *own);
+/* Returns nonzero once after a call in which rank 0 was one of the ranks to show their stacks. */
+int halay_coordinator_asks_rank0(struct halay_coordinator *c);
 
 /* ---- stragglers.c ---- */
 

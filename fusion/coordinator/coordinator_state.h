@@ -85,6 +85,8 @@ struct halay_coordinator {
     struct halay_arrivals *arrivals; /* owned: [rank of the job] */
     _Atomic uint64_t met;            /* tensors that all ranks submitted; as in arrivals */
     int64_t asked_us, reported_us;   /* stalls: when ranks were asked, 0: not asked; the last report */
+    int asked;                       /* the ranks of the report in progress */
+    int is_rank0_asked;              /* rank 0 is one of them, and does not know it yet */
 };
 
 static inline struct halay_coordinator *halay_coordinator_parent(const struct halay_coordinator *c)

@@ -5,7 +5,8 @@
  * instead.
  *
  *     quiet --- the oldest tensor has waited for report_us, and the last report is as old ---> asking
- *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute
+ *     asking    ASK to the missing ranks; their engines answer DOING, even while their programs compute, and the first
+ *               RANKS_MAX of them show their stacks
  *     asking -- all have answered, or ANSWER_US have passed ---> one report ---> quiet
  *
  * The coordinator itself knows the last submission of each rank and its time. The waiting entries are in the order of
@@ -113,10 +114,14 @@ static enum halay_status ask_missing(struct halay_coordinator *set, const struct
         if (!halay_coordinator_awaits(set, entry, r) || a->is_asked)
             continue;
         a->is_asked = 1;
-        if (rank == 0)
+        int shows_stacks = parent->asked++ < RANKS_MAX;
+        if (rank == 0) {
             halay_stalls_answer(parent, 0, own);
-        else
-            status = halay_coordinator_emit(parent, rank, &(struct halay_item){ .kind = HALAY_ITEM_ASK });
+            parent->is_rank0_asked = shows_stacks;
+        } else {
+            struct halay_item ask = { .kind = HALAY_ITEM_ASK, .shows_stacks = shows_stacks };
+            status = halay_coordinator_emit(parent, rank, &ask);
+        }
     }
     return status;
 }
@@ -130,6 +135,7 @@ static enum halay_status ask_ranks(struct halay_coordinator *c, int64_t now_us, 
 
     for (int r = 0; r < c->options.size; r++)
         c->arrivals[r].is_asked = c->arrivals[r].has_answered = 0;
+    c->asked = 0;
     for (struct halay_coordinator *set = c; set; set = set->next)
         for (const struct halay_tensor_entry *entry = set->waiting.first;
              is_old(entry, now_us, report_us) && tensors < TENSORS_MAX; entry = entry->next, tensors++)
@@ -148,6 +154,14 @@ void halay_stalls_answer(struct halay_coordinator *c, int rank, const struct hal
     a->waited_set = item->set;
     memcpy(a->waited, item->name, item->name_length);
     a->waited[item->name_length] = 0;
+}
+
+int halay_coordinator_asks_rank0(struct halay_coordinator *c)
+{
+    int is_asked = c->is_rank0_asked;
+
+    c->is_rank0_asked = 0;
+    return is_asked;
 }
 
 static int all_have_answered(const struct halay_coordinator *c)

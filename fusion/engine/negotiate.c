@@ -14,6 +14,7 @@
 #include "fusion/engine/engine.h"
 #include "fusion/engine/fail.h"
 #include "fusion/engine/withdraw.h"
+#include "fusion/observe/stacks.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/branch.h"
 #include "fusion/replay/plan.h"
@@ -236,6 +237,8 @@ void halay_negotiate_stalls(struct halay_context *ctx)
     enum halay_status status =
         halay_coordinator_look_for_stalls(ctx->all.coordinator, ctx->now_us, (int64_t)config->stall_check_ms * 1000,
                                           (int64_t)config->stall_shutdown_ms * 1000, &own);
+    if (halay_coordinator_asks_rank0(ctx->all.coordinator))
+        halay_stacks_show(ctx);
     halay_engine_expect_ok(ctx, status, "negotiation failed");
 }
 
@@ -362,6 +365,8 @@ static enum halay_status apply_item(struct halay_context *ctx, const struct hala
         ctx->left[item->rank] = 1;
         return HALAY_OK;
     case HALAY_ITEM_ASK:
+        if (item->shows_stacks)
+            halay_stacks_show(ctx);
         return send_doing(ctx);
     case HALAY_ITEM_DONE:
         ctx->engine->is_done = 1;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define MAGIC 0x79616c00u /* "yal" and the protocol's version in the lowest byte */
-enum { PROTOCOL = 13 };
+enum { PROTOCOL = 14 };
 
 static uint16_t get16(const unsigned char *at)
 {
@@ -47,7 +47,24 @@ enum halay_status halay_message_get_header(const unsigned char *at, struct halay
 /* ---- the table of kinds ---- */
 
 /* The numbers of items: members of struct halay_item, which are sent as they are. */
-enum number { NONE, SET, ID, RANGE, STATUS, RANK, ABSENT, VOTE, DOING, AFTER, NUMBER, EPOCH, REASON, RANKS, SIGNATURE };
+enum number {
+    NONE,
+    SET,
+    ID,
+    RANGE,
+    STATUS,
+    RANK,
+    ABSENT,
+    VOTE,
+    DOING,
+    AFTER,
+    NUMBER,
+    EPOCH,
+    REASON,
+    RANKS,
+    SHOWS,
+    SIGNATURE
+};
 static const struct member {
     size_t at, bytes;
 } members[] = {
@@ -64,6 +81,7 @@ static const struct member {
     [EPOCH] = { offsetof(struct halay_item, epoch), 4 },
     [REASON] = { offsetof(struct halay_item, reason), 4 },
     [RANKS] = { offsetof(struct halay_item, ranks), 4 },
+    [SHOWS] = { offsetof(struct halay_item, shows_stacks), 4 },
     [SIGNATURE] = { offsetof(struct halay_item, signature), offsetof(struct halay_signature, shape) },
 };
 _Static_assert(sizeof(enum halay_status) == 4 && sizeof(enum halay_doing) == 4, "sent as they are");
@@ -85,6 +103,7 @@ static const struct {
     [HALAY_ITEM_FORGET] = { { SET, ID } },
     [HALAY_ITEM_FAIL] = { { STATUS, RANK }, TEXT },
     [HALAY_ITEM_LEFT] = { { RANK } },
+    [HALAY_ITEM_ASK] = { { SHOWS } },
     [HALAY_ITEM_DOING] = { { SET, DOING }, NAME },
     [HALAY_ITEM_WITHDRAW] = { { SET, STATUS, AFTER }, NAME },
     [HALAY_ITEM_LISTEN] = { { RANK, NUMBER } },

@@ -26,7 +26,7 @@
  *       LEFT      rank                      that rank sent BYE
  *       DONE                                all ranks sent BYE and nothing is left to do
  *       PING, PONG                          checks that the rank is alive; and the answer
- *       ASK                                 asks what the rank's program is doing
+ *       ASK       shows stacks              asks what the rank's program is doing; nonzero: it shows its stacks
  *       WITHDRAW  set, status, after (ms): name   the sender withdraws its submission
  *       LISTEN    rank, number (u64)        that number of messages was sent to that rank; rank 0 forwards this
  *                                           (paths/p2p/p2p.c)
@@ -127,6 +127,7 @@ struct halay_item {
     int has_vote;           /* PLANNED: replay.h */
     uint32_t epoch, reason; /* replay's: the plan's number; BREAK: enum halay_break_reason */
     int ranks;              /* ENTERED, SETTLED: of this number of ranks */
+    int shows_stacks;       /* ASK */
 };
 
 struct halay_message_header {

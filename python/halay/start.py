@@ -5,6 +5,7 @@ import ctypes
 import threading
 from typing import List, Optional
 
+from . import stacks
 from ._library import Options, UniqueId, last_error, lib
 from .constants import Status
 from .request import SLICE_MS
@@ -32,6 +33,7 @@ def begin(options: Options) -> int:
     """The pointer of a new context. The options may be freed when this has returned, and their owner when it raises."""
     if _leaving is not None:
         _leaving.join()  # the second of two starts at once would meet the others' first one
+    stacks.register()
     start, place = ctypes.c_void_p(), ctypes.c_void_p()
     said: List[int] = []
     try:

@@ -7,6 +7,7 @@
 #include "halay_tools.h"
 #include "tests/fusion/ranks.h"
 #include <jansson.h>
+#include <signal.h>
 #include <unistd.h>
 
 static struct halay_counters counters_of(struct halay_context *ctx)
@@ -120,7 +121,7 @@ enum { JOB = 12, LINES_MAX = 32 };
 struct bench {
     struct halay_coordinator *c;
     struct halay_log log;
-    int size, asked[JOB], fails, lines, forgotten;
+    int size, asked[JOB], shown[JOB], fails, lines, forgotten;
     uint32_t forget[JOB];
     char text[HALAY_TEXT_MAX + 1], line[LINES_MAX][1200];
 };
@@ -131,6 +132,7 @@ static enum halay_status bench_emit(void *arg, int rank, const struct halay_item
 
     if (item->kind == HALAY_ITEM_ASK) {
         b->asked[rank]++;
+        b->shown[rank] += item->shows_stacks;
     } else if (item->kind == HALAY_ITEM_FORGET) {
         REQUIRE(b->forgotten < JOB);
         b->forget[b->forgotten++] = item->id;
@@ -224,6 +226,8 @@ static void check_stall_report(void)
     CHECK(!look_for_stalls(&b, t + 59 * SECOND, 60 * SECOND, 0) && !b.asked[2], "not yet");
     /* Both are old enough now. Each rank that lacks either is asked once, and the report waits for the answers. */
     CHECK(!look_for_stalls(&b, t + 62 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1 && b.asked[3] == 1 && !b.asked[1]);
+    CHECK(b.shown[2] == 1 && b.shown[3] == 1 && halay_coordinator_asks_rank0(b.c) &&
+          !halay_coordinator_asks_rank0(b.c));
     answer_ask(&b, 2, HALAY_DOING_ELSE, "");
     CHECK(!look_for_stalls(&b, t + 63 * SECOND, 60 * SECOND, 0) && b.asked[2] == 1);
     answer_ask(&b, 3, HALAY_DOING_WAITS, "late");
@@ -260,8 +264,10 @@ static void check_stall_bounds(void)
         submit_item(&b, JOB - 1, name, SECOND);
     }
     look_for_stalls(&b, 10 * SECOND, SECOND, 0);
-    for (int r = 1; r < JOB - 1; r++)
+    for (int r = 1; r < JOB - 1; r++) {
+        CHECK(b.asked[r] == 1 && b.shown[r] == (r < 8), "rank %d is one of the first eight, with rank 0", r);
         answer_ask(&b, r, HALAY_DOING_LEAVES, "");
+    }
     CHECK(look_for_stalls(&b, 11 * SECOND, SECOND, 0) == 6 + 1 + 8 + 1);
     expect_line(&b, 6, "stalled: 94 more tensors");
     expect_line(&b, 8, "stalled: rank 1 has submitted nothing; its program is leaving");
@@ -331,7 +337,13 @@ static void check_stragglers(void)
 
 /* ---- stalls and stragglers over engines ---- */
 
-static _Atomic int saw_waits, saw_else;
+static _Atomic int saw_waits, saw_else, stacks_shown;
+
+static void show_stacks(int signal)
+{
+    (void)signal;
+    stacks_shown++;
+}
 
 static void note_stall(struct rank_run *run, const char *line)
 {
@@ -378,6 +390,7 @@ static void body_stall(struct rank_run *run)
     if (run->rank)
         return;
     CHECK(s.tensors == 3 && s.times_last <= 3 && s.latest_ns <= s.late_ns);
+    CHECK(stacks_shown >= 2, "of ranks 1 and 2: %d", stacks_shown);
     char text[16384];
     CHECK(halay_counters_write(ctx, text, sizeof text, NULL) == HALAY_OK);
     CHECK(strstr(text, "halay_arrivals_total{rank=\"0\"} 3\n") &&
@@ -520,6 +533,7 @@ int main(void)
     check_stall_bounds();
     check_stall_limit();
     check_stragglers();
+    signal(HALAY_STACKS_SIGNAL, show_stacks);
     ranks_run(3, 0, &(struct rank_run){ .body = body_stall, .configure = configure_stall, .sink = note_stall }, NULL,
               NULL);
     check_limit();

@@ -6,7 +6,7 @@ interrupt: Ctrl-C in a wait is heard, and the request goes on. start: Ctrl-C in 
 Ctrl-C while a process set is made, and a close. fork: a child has no context, and ends as it likes.
 flight: the program ends with things in flight. raise: it ends with an exception. late: ... with arrays and requests
 that live longer than the modules. thread: ... while another thread waits. outlived: memory of the context's lives on.
-forgotten: nobody closes the context.
+forgotten: nobody closes the context. stalled: the rank that others wait for shows where it is.
 """
 
 import gc
@@ -305,6 +305,31 @@ def forgotten():
         gc.collect()
 
 
+def stalled():
+    """Rank 1 is in lost_in_here() until rank 0 has reported that."""
+    reported = threading.Event()
+
+    def note(_level, line):
+        print(line, file=sys.stderr, flush=True)
+        if "stalled: rank 1" in line:
+            reported.set()
+
+    def lost_in_here(path):
+        while not os.path.exists(path):
+            time.sleep(0.01)
+
+    path = os.environ["STALLED_FILE"]
+    with halay.Context(log=note, settings={"HALAY_STALL_CHECK_TIME": 0.2}) as ctx:
+        ctx.barrier()
+        if ctx.rank:
+            lost_in_here(path)
+        request = ctx.allreduce_async(numpy.ones(1), name="late")
+        if not ctx.rank:
+            assert reported.wait(60)
+            open(path, "w").close()
+        assert request.wait() == 2
+
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # where the test's parent ignores it, Python does
 {"interrupt": interrupt, "start": start, "sets": sets, "fork": fork, "flight": flight, "raise": raise_, "late": late,
- "thread": thread, "outlived": outlived, "forgotten": forgotten}[sys.argv[1]]()  # fmt: skip
+ "thread": thread, "outlived": outlived, "forgotten": forgotten, "stalled": stalled}[sys.argv[1]]()  # fmt: skip

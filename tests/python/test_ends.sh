@@ -22,5 +22,11 @@ ends() {
 for what in interrupt start sets fork flight late thread outlived forgotten; do
     ends $what 0
 done
+STALLED_FILE=$dir/reported
+export STALLED_FILE
+ends stalled 0
+for shown in '^\[1\]! .*stalled: others wait for this rank, process [0-9]*; its stacks:' 'in lost_in_here$'; do
+    grep -q "$shown" "$dir/err" || { echo "no '$shown'"; cat "$dir/err"; exit 1; }
+done
 ends raise 1
 grep -q "the program's own" "$dir/err" || { cat "$dir/err"; exit 1; }
