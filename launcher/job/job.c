@@ -711,7 +711,7 @@ static void drain_output(struct job *job)
 static int job_init(struct job *job, const struct job_setting *setting, int restarts)
 {
     const char *no_colour = halay_environment_get("NO_COLOR"), *terminal = halay_environment_get("TERM");
-    int colours = !(no_colour && *no_colour) && terminal && strcmp(terminal, "dumb");
+    int colours = !(no_colour && *no_colour);
     *job = (struct job){ .setting = setting,
                          .restarts = restarts,
                          .size = elastic_is_wanted(setting->options) ? setting->options->most_ranks
@@ -722,7 +722,8 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
                          .input_fd = -1,
                          .suspect = -1,
                          .deadline_us = HALAY_NEVER };
-    output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, colours);
+    output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, terminal, colours);
+    job->output.typed = setting->typed;
     job->output.shown = setting->options->shown_ranks;
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);
     for (int r = 0; job->ranks && r < job->size; r++) {

@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -43,6 +44,7 @@ struct front {
     int pump; /* write end of rank 0's standard input; -1: it reads ours itself, or reads no more */
     char typed[4096];
     size_t typed_count, typed_sent; /* bytes still to be passed on */
+    atomic_uint *lines;             /* setting->typed */
 };
 
 static int is_foreground(void)
@@ -74,6 +76,8 @@ static void pump_in(struct front *front)
         end_pump(front);
     front->typed_sent = 0;
     front->typed_count = n > 0 ? (size_t)n : 0;
+    if (n > 0 && front->typed[n - 1] == '\n')
+        atomic_fetch_add(front->lines, 1); /* before rank 0 can answer; output.c loads it */
 }
 
 static void end_front(struct front *front, int exit_code)
@@ -201,8 +205,10 @@ static int open_pump(struct job_setting *setting, struct front *front)
     setting->rank0_stdin = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 1;
-    if (pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
+    void *shared = mmap(NULL, sizeof *front->lines, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return 0;
+    front->lines = setting->typed = shared;
     setting->rank0_stdin = ends[0];
     front->pump = ends[1];
     return 1;

@@ -10,6 +10,7 @@
 #include "launcher/where/binding.h"
 #include "launcher/where/layout.h"
 #include <signal.h>
+#include <stdatomic.h>
 
 /* What the job's process needs to know. */
 struct job_setting {
@@ -26,13 +27,14 @@ struct job_setting {
     int cause_fd;          /* the first failure is written there: host ("": this one), newline, lines; 0: not written */
     int lifeline;          /* at its end, halayrun's front has died: kill everything */
     int rank0_stdin;       /* what rank 0 reads */
+    atomic_uint *typed;    /* shared by both processes: lines typed on the terminal so far; NULL: it is not one */
     int stopped_ms; /* how long job or front may be stopped (SIGSTOP) before the other continues it; 0: forever */
     const sigset_t *rank_signals; /* the signal mask that ranks start with */
     int was_killed;               /* a signal ended the job's process, which could say nothing more */
 };
 
 /* Fork the job's process, which calls run (job_run, agent_run), and stand in front of it until it ends. Fills in
- * setting->lifeline, rank0_stdin, rank_signals and was_killed. Returns the exit code. */
+ * setting->lifeline, rank0_stdin, typed, rank_signals and was_killed. Returns the exit code. */
 int front_run(struct job_setting *setting, int (*run)(const struct job_setting *));
 
 #endif

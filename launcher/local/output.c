@@ -6,11 +6,14 @@
  *     rank 1 stdout --> line "[1] ..." --+
  *     rank 0 stderr --> ...            ------> sink stderr --> descriptor 2
  *
- * A line leaves its stream when it is whole, so that lines do not mix. What has waited for its end for PART_MS, or has
- * grown to LINE_MAX_BYTES, is passed on without it: the line stays open in its sink, and the stream continues it there
- * unless another line has come in between, which then ends it. A part never ends inside a UTF-8 character. On a
- * terminal a carriage return also ends a line, so that progress bars move. If standard output and error are one file,
- * they share a sink, which keeps their order.
+ * A line leaves its stream when it is whole, so that lines do not mix. A part of one is passed on when nothing more has
+ * come for QUIET_MS, when it has waited for PART_MS, or has grown to LINE_MAX_BYTES: the line stays open in its sink,
+ * and the stream continues it there unless another line has come in between, which then ends it. The first bytes of a
+ * UTF-8 character wait for the rest for CHARACTER_MS: in another encoding they are whole characters.
+ *
+ * On a terminal a carriage return also ends a line, so that progress bars move. A line that comes in between erases the
+ * bar, which the rank draws again with its next update. A line typed there ends the open line, by the terminal's echo.
+ * If standard output and error are one file, they share a sink, which keeps their order.
  *
  * Descriptors 1 and 2 may be shared with other programs and are therefore not made non-blocking. They are written to
  * when poll reports room, and never more than a pipe then takes without waiting. When a sink has no reader left, its
@@ -36,7 +39,7 @@
 
 enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20 };
 enum { TURN_READS = 4 }; /* of one stream: a rank that writes without pause must not hold up the others */
-enum { PART_MS = 1000 }; /* how long the beginning of a line waits for its end */
+enum { QUIET_MS = 100, PART_MS = 1000, CHARACTER_MS = 3000 };
 
 /* Output is dropped if there is no memory: better than ending the job. */
 static void append_or_drop(struct buffer *buffer, const char *bytes, size_t count)
@@ -67,14 +70,17 @@ static int is_one_file(int a, int b)
            files[0].st_ino == files[1].st_ino;
 }
 
-void output_init(struct output *output, int ranks, int no_prefix, int timestamp, int colours)
+void output_init(struct output *output, int ranks, int no_prefix, int timestamp, const char *terminal, int colours)
 {
+    const int is_capable = terminal && strcmp(terminal, "dumb") != 0;
+
     *output = (struct output){ .ranks = ranks, .no_prefix = no_prefix, .timestamp = timestamp, .due_us = HALAY_NEVER };
     output->is_one = is_one_file(STDOUT_FILENO, STDERR_FILENO);
     for (int i = 0; i < 2; i++) {
         output->sinks[i].fd = STDOUT_FILENO + i;
         output->sinks[i].is_terminal = isatty(STDOUT_FILENO + i);
-        output->sinks[i].has_colours = colours && output->sinks[i].is_terminal;
+        output->sinks[i].erases = is_capable && output->sinks[i].is_terminal;
+        output->sinks[i].has_colours = colours && output->sinks[i].erases;
     }
 }
 
@@ -159,15 +165,41 @@ int output_is_lost(const struct output *output)
     return output->sinks[0].lost || output->sinks[1].lost;
 }
 
-/* Another line begins: one that is open there ends. next: the stream that writes it; NULL: it is halayrun's own.
- * Without prefixes, a rank's two streams continue each other as if they were written to one file. */
+/* Another line begins: one that is open there ends, and a progress bar is erased. next: the stream that writes it;
+ * NULL: it is halayrun's own. Without prefixes, a rank's two streams continue each other as if they were written to one
+ * file. */
 static void end_open_line(struct sink *sink, const struct stream *next)
 {
-    if (!sink->open || sink->open == next)
+    static const char erase[] = "\r\033[K";
+    const struct stream *before = sink->open ? sink->open : sink->bar;
+
+    if (!before || before == next)
         return;
-    if (!next || !next->output->no_prefix || next->rank != sink->open->rank)
-        append_or_drop(&sink->pending, "\n", 1);
-    sink->open = NULL;
+    if (!next || !next->output->no_prefix || next->rank != before->rank) {
+        if (sink->bar && sink->erases)
+            append_or_drop(&sink->pending, erase, sizeof erase - 1);
+        else
+            append_or_drop(&sink->pending, "\n", 1);
+    }
+    sink->open = sink->bar = NULL;
+}
+
+/* A line was typed on the terminal: its echo has ended what was open there. */
+static void take_echo(struct output *output)
+{
+    const unsigned typed = output->typed ? atomic_load(output->typed) : 0; /* pairs with the front's count */
+
+    if (typed == output->typed_seen)
+        return;
+    output->typed_seen = typed;
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        if (!sink->is_terminal)
+            continue;
+        if (sink->open)
+            sink->open->is_answered = 1;
+        sink->open = sink->bar = NULL;
+    }
 }
 
 void output_say(struct output *output, const char *format, ...)
@@ -272,20 +304,25 @@ static void keep_tail(struct stream *stream, const char *bytes, size_t count)
         stream->tail[stream->tail_count++ % TAIL_BYTES] = bytes[i];
 }
 
-static void write_sink(struct stream *stream, const char *bytes, size_t count, int ends)
+/* returns: with a carriage return, on a terminal. */
+static void write_sink(struct stream *stream, const char *bytes, size_t count, int ends, int returns)
 {
     struct sink *sink = stream->sink;
-    int continues = sink->open == stream, is_interrupted = stream->has_begun && !continues;
 
     if (stream->is_hidden || sink->is_gone || sink->lost)
         return;
-    if (is_interrupted && count == 1 && ends && !stream->output->no_prefix)
-        return; /* the interrupted line has its newline */
+    take_echo(stream->output);
+    const int continues = sink->open == stream, follows_bar = stream->has_returned && sink->bar == stream,
+              is_interrupted = (stream->has_begun && !stream->is_answered) || stream->has_returned;
+    if (is_interrupted && !continues && !follows_bar && count == 1 && ends && !stream->output->no_prefix)
+        return; /* the interrupted line has its end */
     end_open_line(sink, stream);
-    if (!continues && !(stream->has_returned && count == 1))
+    if (!continues && !follows_bar)
         write_prefix(stream);
     append_or_drop(&sink->pending, bytes, count);
     sink->open = ends ? NULL : stream;
+    sink->bar = returns || (!ends && stream->is_bar) ? stream : NULL;
+    stream->is_answered = 0;
 }
 
 /* A line, or a part of one without its end. A line of a terminal may end with a carriage return: what follows is
@@ -295,33 +332,49 @@ static void emit(struct stream *stream, const char *bytes, size_t count)
     char last = bytes[count - 1];
     int returns = last == '\r' && stream->sink->is_terminal, ends = last == '\n' || returns;
 
+    if (!stream->has_begun)
+        stream->is_bar = stream->has_returned;
     if (count > 1 || last != '\n')
         stream->has_returned = 0;
     write_file(stream, bytes, count, !stream->has_begun && !stream->has_returned);
-    write_sink(stream, bytes, count, ends);
+    write_sink(stream, bytes, count, ends, returns);
     stream->has_returned = returns;
     stream->has_begun = !ends;
 }
 
-/* What is there of a line, but for the beginning of a character. */
+/* It is passed on when it has waited. */
+static void note_due(struct stream *stream)
+{
+    if (stream->part_us && stream->part_us < stream->output->due_us)
+        stream->output->due_us = stream->part_us;
+}
+
+/* More of a line's beginning has come. */
+static void await_end(struct stream *stream)
+{
+    const int is_cut = stream->line.count && !count_uncut(stream->line.bytes, stream->line.count);
+
+    if (!stream->latest_us)
+        stream->latest_us = halay_deadline_us(PART_MS);
+    stream->part_us = halay_deadline_us(is_cut ? CHARACTER_MS : QUIET_MS);
+    if (!is_cut && stream->latest_us < stream->part_us)
+        stream->part_us = stream->latest_us;
+    note_due(stream);
+}
+
+/* What is there of a line, but for the beginning of a character, unless that is all. */
 static void emit_part(struct stream *stream)
 {
-    size_t count = count_uncut(stream->line.bytes, stream->line.count);
+    const size_t uncut = count_uncut(stream->line.bytes, stream->line.count),
+                 count = uncut ? uncut : stream->line.count;
 
-    stream->part_us = 0;
+    stream->part_us = stream->latest_us = 0;
     if (!count)
         return;
     emit(stream, stream->line.bytes, count);
     buffer_remove_front(&stream->line, count);
-}
-
-/* The beginning of a line has come; emit it when it has waited. */
-static void await_end(struct stream *stream)
-{
-    if (!stream->part_us)
-        stream->part_us = halay_deadline_us(PART_MS);
-    if (stream->part_us < stream->output->due_us)
-        stream->output->due_us = stream->part_us;
+    if (stream->line.count)
+        await_end(stream);
 }
 
 /* The first byte after the line's end; NULL: the end has not come yet. */
@@ -341,7 +394,7 @@ static void emit_line(struct stream *stream)
     if (stream->line.count)
         emit(stream, stream->line.bytes, stream->line.count);
     stream->line.count = 0;
-    stream->part_us = 0;
+    stream->part_us = stream->latest_us = 0;
 }
 
 void stream_feed(struct stream *stream, const char *bytes, size_t count)
@@ -374,7 +427,7 @@ void stream_show_part(struct stream *stream)
     if (halay_deadline_passed(stream->part_us))
         emit_part(stream);
     else
-        await_end(stream);
+        note_due(stream);
     flush_file(stream);
 }
 
@@ -387,7 +440,7 @@ void stream_end_line(struct stream *stream)
 {
     emit_line(stream);
     flush_file(stream);
-    stream->has_begun = 0;
+    stream->has_begun = stream->is_answered = 0;
     if (stream->sink && stream->sink->open == stream && !stream->output->no_prefix) {
         append_or_drop(&stream->sink->pending, "\n", 1);
         stream->sink->open = NULL;
@@ -454,6 +507,8 @@ void stream_fini(struct stream *stream)
         fclose(stream->file);
     if (stream->sink && stream->sink->open == stream)
         stream->sink->open = NULL;
+    if (stream->sink && stream->sink->bar == stream)
+        stream->sink->bar = NULL;
     buffer_fini(&stream->line);
     free(stream->tail);
     free(stream->path);

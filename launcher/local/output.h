@@ -3,13 +3,14 @@
  * Output: the ranks' lines on halayrun's own standard output and error, and in files.
  *
  * Two sinks (standard output, standard error) with a bounded buffer each; a stream for each rank and sink, which
- * collects bytes until a line is whole or has waited for about a second. Nothing here blocks: the owner polls the
- * descriptors, then reads and flushes.
+ * collects bytes until a line is whole or no more of it comes. Nothing here blocks: the owner polls the descriptors,
+ * then reads and flushes.
  */
 #ifndef HALAY_LAUNCHER_OUTPUT_H
 #define HALAY_LAUNCHER_OUTPUT_H
 
 #include "launcher/common/buffer.h"
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,18 +20,22 @@ struct sink {
     int is_gone; /* nobody reads it any more */
     int lost;    /* errno of the write that failed; 0: none has */
     int is_terminal, has_colours;
-    struct buffer pending;     /* still to be written */
-    const struct stream *open; /* borrowed: whose line it ends with, if that has no end yet; NULL: none */
+    int erases;            /* a terminal that can erase a line */
+    struct buffer pending; /* still to be written */
+    struct stream *open;   /* borrowed: whose line it ends with, if that has no end yet; NULL: none */
+    struct stream *bar;    /* borrowed: whose progress bar is in the terminal's current line; NULL: none */
 };
 
 struct output {
     int ranks;
     int no_prefix, timestamp;
-    const char *shown;    /* borrowed: ranks whose lines are shown, rank_list.h; NULL: all */
-    struct sink sinks[2]; /* standard output, standard error */
-    int is_one;           /* they are the same file: all lines go to the first */
-    int64_t due_us;       /* when stream_show_part must be called for all streams; HALAY_NEVER */
-    int copy_fd;          /* halayrun's own lines are also written there; 0: nowhere */
+    const char *shown;        /* borrowed: ranks whose lines are shown, rank_list.h; NULL: all */
+    struct sink sinks[2];     /* standard output, standard error */
+    int is_one;               /* they are the same file: all lines go to the first */
+    int64_t due_us;           /* when stream_show_part must be called for all streams; HALAY_NEVER */
+    const atomic_uint *typed; /* shared with the front: lines typed on the terminal so far; NULL: not counted */
+    unsigned typed_seen;
+    int copy_fd; /* halayrun's own lines are also written there; 0: nowhere */
 };
 
 struct stream {
@@ -41,8 +46,11 @@ struct stream {
     FILE *file;         /* owned; NULL if there is none */
     char *path;         /* owned: its name */
     struct buffer line; /* what has not been passed on of a line whose end has not come yet */
-    int64_t part_us;    /* when it is passed on at the latest; 0: nothing waits */
+    int64_t part_us;    /* when it is passed on; 0: nothing waits */
+    int64_t latest_us;  /* when it is passed on even if more comes all the time; 0: nothing waits */
     int has_begun;      /* a part of that line was passed on */
+    int is_bar;         /* that line follows a carriage return */
+    int is_answered;    /* a line was typed after that part: the terminal has ended it */
     int is_error;       /* standard error */
     int is_hidden;      /* its lines go to the file only */
     int has_returned;   /* the newest line passed on ended with a carriage return */
@@ -52,8 +60,8 @@ struct stream {
 
 enum { TAIL_BYTES = 4096, TAIL_LINES = 10 };
 
-/* colours: allowed on sinks that are terminals. */
-void output_init(struct output *output, int ranks, int no_prefix, int timestamp, int colours);
+/* terminal: the value of TERM; NULL: none. colours: allowed on sinks that are terminals. */
+void output_init(struct output *output, int ranks, int no_prefix, int timestamp, const char *terminal, int colours);
 void output_fini(struct output *output);
 /* Write what can be written without waiting. */
 void output_flush(struct output *output);
