@@ -61,7 +61,9 @@ static enum halay_status check_private(int fd, const char *path, char *why, size
                  (unsigned)about.st_uid);
         return HALAY_ERR_AUTH;
     }
-    if (about.st_mode & (S_IRWXG | S_IRWXO)) {
+    /* Only root can have given its file to our group: Kubernetes does with fsGroup. */
+    mode_t open_to = about.st_uid == geteuid() ? S_IRWXG | S_IRWXO : S_IWGRP | S_IXGRP | S_IRWXO;
+    if (about.st_mode & open_to) {
         snprintf(why, room,
                  "other users can read or change '%s' (mode %04o): chmod 600 it (defaultMode: 0400 where Kubernetes "
                  "mounts it)",

@@ -25,9 +25,10 @@ enum halay_status halay_derive_secret(struct halay_log *log, const struct halay_
 enum halay_status halay_stretch_text(struct halay_log *log, const char *text, size_t count,
                                      unsigned char key[HALAY_SECRET_BYTES]);
 
-/* Reads a file that only its owner can read, this user or root, up to size bytes; *count: the bytes read. Pipes are
- * accepted, as a shell's <(command) makes them. HALAY_ERR_AUTH: other users can read it, or own it; HALAY_ERR_SYSTEM:
- * it cannot be read; why has one line, with the file's name and what would be right, of room bytes at most. */
+/* Reads a file that only its owner can read, this user or root, up to size bytes; *count: the bytes read. If root owns
+ * it and this user is another, the file's group may read it, too. Pipes are accepted, as a shell's <(command) makes
+ * them. HALAY_ERR_AUTH: other users can read it, or own it; HALAY_ERR_SYSTEM: it cannot be read; why has one line, with
+ * the file's name and what would be right, of room bytes at most. */
 enum halay_status halay_private_file_read(const char *path, void *bytes, size_t size, size_t *count, char *why,
                                           size_t room);
 

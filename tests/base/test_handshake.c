@@ -9,12 +9,14 @@
 #include "base/secure/secret.h"
 #include "base/store/store_protocol.h"
 #include "tests/test.h"
+#include <grp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { LONG_MS = 60000, SHORT_MS = 20 };
@@ -211,6 +213,49 @@ static void check_file(void)
     close(ends[0]);
 }
 
+/* As another user than root, with a group that root's file names: 0, or the index of the first wrong case from 1 on. */
+static int read_of_root(const char *path)
+{
+    static const struct {
+        mode_t mode;
+        enum halay_status status;
+    } cases[] = { { 0440, HALAY_OK },       { 0640, HALAY_OK },       { 0660, HALAY_ERR_AUTH },
+                  { 0444, HALAY_ERR_AUTH }, { 0450, HALAY_ERR_AUTH }, { 0642, HALAY_ERR_AUTH } };
+    const gid_t group = 4242;
+    char bytes[8], why[256];
+    size_t count = 0;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (chown(path, 0, group) < 0 || chmod(path, cases[i].mode) < 0)
+            return 99;
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (setgroups(1, &group) || setgid(65532) || setuid(65532))
+                _exit(99);
+            _exit(halay_private_file_read(path, bytes, sizeof bytes, &count, why, sizeof why) != cases[i].status);
+        }
+        int status = -1;
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+            return (int)i + 1;
+    }
+    return 0;
+}
+
+/* A Secret that Kubernetes mounts belongs to root and, with fsGroup, to the pod's group. */
+static void check_file_of_root(void)
+{
+    char path[] = "/tmp/halay-private-XXXXXX";
+    int fd = mkstemp(path);
+
+    REQUIRE(fd >= 0 && write(fd, "0123456789", 10) == 10);
+    close(fd);
+    if (geteuid() == 0) {
+        int wrong = read_of_root(path);
+        CHECK(!wrong, "case %d", wrong);
+    }
+    unlink(path);
+}
+
 /* A caller is told that it is the wrong secret; that the other end has no room for him is something else. */
 static void check_refusals(const unsigned char *secret)
 {
@@ -266,5 +311,6 @@ int main(void)
     check_forward_secrecy(one);
     check_text();
     check_file();
+    check_file_of_root();
     return test_end();
 }
