@@ -81,14 +81,14 @@ static void call_ready(struct halay_loop *loop)
         call_entry(&loop->deadlines[i]);
 }
 
-enum halay_status halay_loop_turn(struct halay_loop *loop)
+enum halay_status halay_loop_turn(struct halay_loop *loop, int64_t due_us)
 {
-    const int64_t due_us = loop->deadline_count ? loop->deadlines[0].due_us : HALAY_NEVER;
+    const int64_t first_us = loop->deadline_count ? loop->deadlines[0].due_us : HALAY_NEVER;
     enum halay_status status = loop->has_failed ? HALAY_ERR_NO_MEMORY : HALAY_OK;
     int ready = 0;
 
     if (status == HALAY_OK)
-        ready = poll(loop->fds, (nfds_t)loop->count, halay_deadline_left_ms(due_us));
+        ready = poll(loop->fds, (nfds_t)loop->count, halay_deadline_left_ms(due_us < first_us ? due_us : first_us));
     else
         errno = ENOMEM;
     if (ready < 0 && errno != EINTR)

@@ -11,7 +11,7 @@
  *         if (has_room(job))
  *             halay_loop_watch(&loop, job->input, POLLIN, read_input, job);
  *         halay_loop_until(&loop, job->grace_us, end_grace, job);
- *         if (halay_loop_turn(&loop) != HALAY_OK)
+ *         if (halay_loop_turn(&loop, HALAY_NEVER) != HALAY_OK)
  *             break;
  *     }
  *
@@ -52,14 +52,15 @@ void halay_loop_fini(struct halay_loop *loop);
 void halay_loop_watch(struct halay_loop *loop, int fd, short events, void (*call)(void *context), void *context);
 /* Drops what is named for this descriptor: a call may close another descriptor that is ready in the same turn. */
 void halay_loop_remove(struct halay_loop *loop, int fd);
-/* Waits no longer than until then (HALAY_NEVER: nothing) in the next turn. */
+/* Ends the wait of the next turn by then (HALAY_NEVER: nothing). */
 void halay_loop_until(struct halay_loop *loop, int64_t due_us, void (*call)(void *context), void *context);
 
-/* Waits once, then makes each call whose descriptor is ready, in the order they were named, and after them each whose
- * deadline has passed, the earliest first; each once. Then the list is empty. A call may remove, but names nothing and
- * does not take a turn. A signal handler may end the wait early. HALAY_ERR_TIMEOUT: a deadline passed and no descriptor
- * was ready. HALAY_ERR_NO_MEMORY and HALAY_ERR_SYSTEM: see errno; no call was made. */
-enum halay_status halay_loop_turn(struct halay_loop *loop);
+/* Waits once, until due_us at most, then makes each call whose descriptor is ready, in the order they were named, and
+ * after them each whose deadline has passed, the earliest first; each once. Then the list is empty. A call may remove,
+ * but names nothing and does not take a turn. A signal handler may end the wait early. HALAY_ERR_TIMEOUT: one of these
+ * times has passed and no descriptor was ready. HALAY_ERR_NO_MEMORY and HALAY_ERR_SYSTEM: see errno; no call was made.
+ */
+enum halay_status halay_loop_turn(struct halay_loop *loop, int64_t due_us);
 
 /* Blocks these signals for this thread and returns a descriptor, closed by the caller, that they can be taken from; -1:
  * see errno. Those that were blocked and pending before can be taken, too. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reach: a non-blocking connect to each address, one poll over all.
+ * Reach: a non-blocking connect to each address, one loop over all.
  */
 #include "launcher/where/reach.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "base/net/socket.h"
 #include <errno.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,55 +41,49 @@ static struct attempt begin_attempt(const char *text, const char *network, const
     return attempt;
 }
 
-static void check_attempts(struct attempt *attempts, int count, const struct pollfd *fds)
+static void end_attempt(void *context)
 {
-    for (int i = 0; i < count; i++) {
-        socklen_t length = sizeof attempts[i].code;
-        if (attempts[i].code == EINPROGRESS && fds[i].revents &&
-            getsockopt(attempts[i].fd, SOL_SOCKET, SO_ERROR, &attempts[i].code, &length) < 0)
-            attempts[i].code = errno;
-    }
+    struct attempt *attempt = context;
+    socklen_t length = sizeof attempt->code;
+
+    if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &attempt->code, &length) < 0)
+        attempt->code = errno;
 }
 
-/* The first one reached, -1 if none is. */
-static int find_reached(const struct attempt *attempts, int count, int is_own)
+/* Returns the first with that code, 0 for one that is reached; -1 if there is none. is_own: this host has the address,
+ * too. */
+static int find_attempt(const struct attempt *attempts, int count, int is_own, int code)
 {
     for (int i = 0; i < count; i++)
-        if (!attempts[i].code && attempts[i].is_own == is_own)
+        if (attempts[i].code == code && attempts[i].is_own == is_own)
             return i;
     return -1;
 }
 
-/* Is an attempt at such an address still under way? is_own: this host has the address, too. */
-static int is_any_open(const struct attempt *attempts, int count, int is_own)
-{
-    for (int i = 0; i < count; i++)
-        if (attempts[i].code == EINPROGRESS && attempts[i].is_own == is_own)
-            return 1;
-    return 0;
-}
-
-/* No open attempt can change the choice. */
+/* Returns nonzero if no open attempt can change the choice. */
 static int is_decided(const struct attempt *attempts, int count)
 {
-    if (find_reached(attempts, count, 0) >= 0)
+    if (find_attempt(attempts, count, 0, 0) >= 0)
         return 1;
-    return !is_any_open(attempts, count, 0) &&
-           (!is_any_open(attempts, count, 1) || find_reached(attempts, count, 1) >= 0);
+    return find_attempt(attempts, count, 0, EINPROGRESS) < 0 &&
+           (find_attempt(attempts, count, 1, EINPROGRESS) < 0 || find_attempt(attempts, count, 1, 0) >= 0);
 }
 
 static int await_reached(struct attempt *attempts, int count, int64_t deadline_us)
 {
-    while (!is_decided(attempts, count) && !halay_deadline_passed(deadline_us)) {
-        struct pollfd fds[ATTEMPTS_MAX];
+    enum halay_status status = HALAY_OK;
+    struct halay_loop loop;
+
+    halay_loop_init(&loop);
+    while (status == HALAY_OK && !is_decided(attempts, count)) {
         for (int i = 0; i < count; i++)
-            fds[i] = (struct pollfd){ .fd = attempts[i].code == EINPROGRESS ? attempts[i].fd : -1, .events = POLLOUT };
-        if (poll(fds, (nfds_t)count, halay_deadline_left_ms(deadline_us)) < 0 && errno != EINTR)
-            break;
-        check_attempts(attempts, count, fds);
+            if (attempts[i].code == EINPROGRESS)
+                halay_loop_watch(&loop, attempts[i].fd, POLLOUT, end_attempt, &attempts[i]);
+        status = halay_loop_turn(&loop, deadline_us);
     }
-    int reached = find_reached(attempts, count, 0);
-    return reached >= 0 ? reached : find_reached(attempts, count, 1);
+    halay_loop_fini(&loop);
+    int reached = find_attempt(attempts, count, 0, 0);
+    return reached >= 0 ? reached : find_attempt(attempts, count, 1, 0);
 }
 
 static const char *outcome(const struct attempt *attempt, int is_chosen)

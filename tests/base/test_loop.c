@@ -29,7 +29,7 @@ static void note(void *context)
 static const char *turn(enum halay_status expected)
 {
     memset(calls, 0, sizeof calls);
-    enum halay_status status = halay_loop_turn(&loop);
+    enum halay_status status = halay_loop_turn(&loop, halay_deadline_us(LONG_MS));
     CHECK(status == expected, "(status %d)", (int)status);
     CHECK(!loop.count && !loop.deadline_count, "the list is not empty after a turn");
     return calls;
@@ -123,6 +123,7 @@ static void check_deadlines(void)
     halay_loop_until(&loop, now_us - 2, note, "2");
     halay_loop_until(&loop, now_us + LONG_MS * INT64_C(1000), note, "l");
     CHECK(!strcmp(turn(HALAY_ERR_TIMEOUT), "1234"), "(%s)", calls);
+    CHECK(halay_loop_turn(&loop, halay_deadline_us(0)) == HALAY_ERR_TIMEOUT);
     halay_loop_until(&loop, halay_deadline_us(20), note, "d");
     CHECK(!strcmp(turn(HALAY_ERR_TIMEOUT), "d"), "a turn ended before its deadline");
     open_pipe(full, 1);
