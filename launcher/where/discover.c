@@ -6,11 +6,11 @@
  */
 #include "launcher/where/discover.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,23 +220,26 @@ enum discover_end discover_reaped(struct discover *d, pid_t pid, int status, str
 
 int discover_wait(struct discover *d, struct host_list *hosts, char *why, size_t size)
 {
+    struct halay_loop loop;
     int status = 0;
 
-    d->due_us = 0;
+    halay_loop_init(&loop);
+    halay_loop_turn(&loop, d->due_us);
     discover_progress(d);
-    if (!d->pid) {
+    pid_t pid = d->pid;
+    if (!pid) {
         snprintf(why, size, "host discovery script '%s': %s", d->script, strerror(errno));
         return 0;
     }
     /* Neither the end of its output, which it may have closed, nor that of what it has left behind is its end. */
-    pid_t pid = d->pid;
     int ended = (int)syscall(SYS_pidfd_open, pid, 0);
     while (waitpid(pid, &status, WNOHANG) == 0) {
-        struct pollfd fds[] = { { .fd = d->out, .events = POLLIN }, { .fd = ended, .events = POLLIN } };
-        int left_ms = halay_deadline_left_ms(d->due_us);
-        (void)poll(fds, 2, ended < 0 && left_ms > ASK_MS ? ASK_MS : left_ms);
+        halay_loop_watch(&loop, d->out, POLLIN, NULL, NULL);
+        halay_loop_watch(&loop, ended, POLLIN, NULL, NULL);
+        halay_loop_turn(&loop, ended < 0 ? halay_deadline_us(ASK_MS) : d->due_us);
         discover_progress(d);
     }
+    halay_loop_fini(&loop);
     if (ended >= 0)
         close(ended);
     return discover_reaped(d, pid, status, hosts, why, size) == DISCOVER_HOSTS;

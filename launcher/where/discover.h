@@ -3,8 +3,8 @@
  * Discover: runs the script of --host-discovery-script again and again, and parses its output: one host a line, as HOST
  * or HOST:SLOTS; blank lines and comments after '#' are skipped.
  *
- * Only discover_wait blocks, DISCOVER_RUN_MS at most. The script is a child of this process, which reaps it like any
- * other and then calls discover_reaped.
+ * Only discover_wait blocks, DISCOVER_EVERY_MS and DISCOVER_RUN_MS at most. The script is a child of this process, which
+ * reaps it like any other and then calls discover_reaped.
  */
 #ifndef HALAY_LAUNCHER_DISCOVER_H
 #define HALAY_LAUNCHER_DISCOVER_H
@@ -42,7 +42,7 @@ enum discover_end {
 enum discover_end discover_reaped(struct discover *discover, pid_t pid, int status, struct host_list *hosts, char *why,
                                   size_t size);
 
-/* Run it once and wait for it. 0 if it failed: why. */
+/* Runs it once, a pause after the last time, and waits for it. Returns 0 if it failed: why. */
 int discover_wait(struct discover *discover, struct host_list *hosts, char *why, size_t size);
 
 /* Parse the script's output. 0: why names the line that is wrong. */

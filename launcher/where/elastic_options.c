@@ -7,7 +7,6 @@
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/where/discover.h"
-#include <poll.h>
 #include <string.h>
 
 /* An option for elastic jobs only; NULL: none is given. */
@@ -69,32 +68,31 @@ int elastic_complete(struct options *options)
 
 int elastic_discover(const struct options *options, struct host_list *hosts)
 {
-    int64_t deadline_us = halay_deadline_us(options->elastic_timeout_ms);
+    const int64_t deadline_us = halay_deadline_us(options->elastic_timeout_ms);
     struct discover discover;
     char why[800];
-    int is_waiting = 0;
+    int is_waiting = 0, code = -1;
 
-    for (;;) {
-        discover_init(&discover, options->discovery_script, options->slots);
-        int ok = discover_wait(&discover, hosts, why, sizeof why);
-        discover_fini(&discover);
-        if (!ok) { /* the first time, there are no hosts to fall back on */
-            say("%s", why);
-            return 1;
+    discover_init(&discover, options->discovery_script, options->slots);
+    while (code < 0) {
+        if (!discover_wait(&discover, hosts, why, sizeof why)) {
+            say("%s", why); /* the first time, there are no hosts to fall back on */
+            code = 1;
+        } else if (hosts_slots(hosts) >= (size_t)options->least_ranks) {
+            code = 0;
+        } else {
+            if (!is_waiting++)
+                say("host discovery script '%s': %zu slots, --min-np wants %d; waiting for more",
+                    options->discovery_script, hosts_slots(hosts), options->least_ranks);
+            hosts_fini(hosts);
+            if (halay_deadline_passed(deadline_us)) {
+                say("not enough slots after %g s (--elastic-timeout)", options->elastic_timeout_ms / 1000.0);
+                code = 1;
+            }
         }
-        if (hosts_slots(hosts) >= (size_t)options->least_ranks)
-            return 0;
-        if (!is_waiting)
-            say("host discovery script '%s': %zu slots, --min-np wants %d; waiting for more", options->discovery_script,
-                hosts_slots(hosts), options->least_ranks);
-        is_waiting = 1;
-        hosts_fini(hosts);
-        if (halay_deadline_passed(deadline_us)) {
-            say("not enough slots after %g s (--elastic-timeout)", options->elastic_timeout_ms / 1000.0);
-            return 1;
-        }
-        (void)poll(NULL, 0, DISCOVER_EVERY_MS);
     }
+    discover_fini(&discover);
+    return code;
 }
 
 int elastic_size(struct options *options, const struct host_list *hosts)

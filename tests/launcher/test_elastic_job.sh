@@ -57,6 +57,9 @@ check "a bad line" err_has "line 2 of its output: 'bad:x'"
 printf '#!/bin/sh\nsleep 1000 & echo $! >%s\necho localhost:1\n' "$dir/daemon" >"$dir/discover"
 run 0 -np 1 --host-discovery-script "$dir/discover" sh -c 'kill -0 $(cat "$0")' "$dir/daemon"
 check "what a script leaves behind is not waited for" kill "$(cat "$dir/daemon")"
+printf '#!/bin/sh\necho localhost:1\nexec >&-\nsleep 0.2\nexit 9\n' >"$dir/discover"
+run 1 -np 1 --host-discovery-script "$dir/discover" true
+check "a script that has closed its output is waited for" err_has "it ended with exit code 9"
 printf '#!/bin/sh\necho here:1\n' >"$dir/discover"
 run 1 -np 2 --host-discovery-script "$dir/discover" --elastic-timeout 0.1 true
 check "too few hosts" err_has 'not enough slots after 0.1 s'
