@@ -5,18 +5,17 @@
  * doubles each time: ranks that fail at once must not ask other machines for the same data many times a second.
  */
 #include "base/clock.h"
+#include "base/loop.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 };
@@ -71,11 +70,11 @@ static int pause_before(int restart)
 }
 
 /* Returns 0 after that time; earlier, the signal that tells halayrun to stop, or SIGKILL if the front has died. All
- * signals are blocked. */
+ * signals are blocked, so that nothing else ends the wait. */
 static int pause_for(const struct job_setting *setting, int pause_ms)
 {
-    const int64_t due_us = halay_deadline_us(pause_ms);
     struct signalfd_siginfo info;
+    struct halay_loop loop;
     int told = 0;
     sigset_t stops;
 
@@ -83,16 +82,13 @@ static int pause_for(const struct job_setting *setting, int pause_ms)
     for (int signal = 1; signal < NSIG; signal++)
         if (signal_is_stop(signal))
             sigaddset(&stops, signal);
-    const int fd = signalfd(-1, &stops, SFD_CLOEXEC); /* below 0: the next start will report it */
-    struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = setting->lifeline, .events = POLLIN } };
-    while (!told && !halay_deadline_passed(due_us)) {
-        if (poll(fds, 2, halay_deadline_left_ms(due_us)) <= 0)
-            continue;
-        if (fds[1].revents)
-            told = SIGKILL;
-        else if (read(fd, &info, sizeof info) == (ssize_t)sizeof info)
-            told = (int)info.ssi_signo;
-    }
+    const int fd = halay_signals_open(&stops); /* below 0: the next start will report it */
+    halay_loop_init(&loop);
+    halay_loop_watch(&loop, fd, POLLIN, NULL, NULL);
+    halay_loop_watch(&loop, setting->lifeline, POLLIN, NULL, NULL);
+    if (halay_loop_turn(&loop, halay_deadline_us(pause_ms)) == HALAY_OK)
+        told = halay_signals_take(fd, &info) ? (int)info.ssi_signo : SIGKILL;
+    halay_loop_fini(&loop);
     if (fd >= 0)
         close(fd);
     return told;
