@@ -97,7 +97,7 @@ enum halay_status halay_loop_turn(struct halay_loop *loop, int64_t due_us)
         loop->is_calling = 1;
         call_ready(loop);
         loop->is_calling = 0;
-        if (!ready)
+        if (!ready && halay_deadline_passed(due_us))
             status = HALAY_ERR_TIMEOUT;
     }
     loop->count = loop->deadline_count = 0;
@@ -105,9 +105,9 @@ enum halay_status halay_loop_turn(struct halay_loop *loop, int64_t due_us)
     return status;
 }
 
-int halay_signals_open(const sigset_t *signals)
+int halay_signals_open(const sigset_t *signals, sigset_t *before)
 {
-    return pthread_sigmask(SIG_BLOCK, signals, NULL) ? -1 : signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    return pthread_sigmask(SIG_BLOCK, signals, before) ? -1 : signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 int halay_signals_take(int fd, struct signalfd_siginfo *info)

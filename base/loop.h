@@ -57,14 +57,13 @@ void halay_loop_until(struct halay_loop *loop, int64_t due_us, void (*call)(void
 
 /* Waits once, until due_us at most, then makes each call whose descriptor is ready, in the order they were named, and
  * after them each whose deadline has passed, the earliest first; each once. Then the list is empty. A call may remove,
- * but names nothing and does not take a turn. A signal handler may end the wait early. HALAY_ERR_TIMEOUT: one of these
- * times has passed and no descriptor was ready. HALAY_ERR_NO_MEMORY and HALAY_ERR_SYSTEM: see errno; no call was made.
- */
+ * but names nothing and does not take a turn. A signal handler may end the wait early. HALAY_ERR_TIMEOUT: due_us has
+ * passed and no descriptor was ready. HALAY_ERR_NO_MEMORY and HALAY_ERR_SYSTEM: see errno; no call was made. */
 enum halay_status halay_loop_turn(struct halay_loop *loop, int64_t due_us);
 
 /* Blocks these signals for this thread and returns a descriptor, closed by the caller, that they can be taken from; -1:
- * see errno. Those that were blocked and pending before can be taken, too. */
-int halay_signals_open(const sigset_t *signals);
+ * see errno. Those that were blocked and pending before can be taken, too. before: the mask until then; may be NULL. */
+int halay_signals_open(const sigset_t *signals, sigset_t *before);
 /* Takes the next signal. Returns 0 without one. */
 int halay_signals_take(int fd, struct signalfd_siginfo *info);
 

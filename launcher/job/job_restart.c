@@ -82,7 +82,7 @@ static int pause_for(const struct job_setting *setting, int pause_ms)
     for (int signal = 1; signal < NSIG; signal++)
         if (signal_is_stop(signal))
             sigaddset(&stops, signal);
-    const int fd = halay_signals_open(&stops); /* below 0: the next start will report it */
+    const int fd = halay_signals_open(&stops, NULL); /* below 0: the next start will report it */
     halay_loop_init(&loop);
     halay_loop_watch(&loop, fd, POLLIN, NULL, NULL);
     halay_loop_watch(&loop, setting->lifeline, POLLIN, NULL, NULL);

@@ -18,20 +18,17 @@
  */
 #include "launcher/local/front.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/local/processes.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { FD_SIGNALS, FD_INPUT, FRONT_FDS };
 
 struct front {
     pid_t job;
@@ -58,8 +55,9 @@ static void end_pump(struct front *front)
     front->pump = -1;
 }
 
-static void pump_out(struct front *front)
+static void pump_out(void *context)
 {
+    struct front *front = context;
     ssize_t n = write(front->pump, front->typed + front->typed_sent, front->typed_count - front->typed_sent);
 
     if (n > 0)
@@ -68,10 +66,13 @@ static void pump_out(struct front *front)
         end_pump(front); /* rank 0 reads no more */
 }
 
-static void pump_in(struct front *front)
+static void pump_in(void *context)
 {
-    ssize_t n = read(STDIN_FILENO, front->typed, sizeof front->typed);
+    struct front *front = context;
 
+    if (!is_foreground()) /* any more */
+        return;
+    ssize_t n = read(STDIN_FILENO, front->typed, sizeof front->typed);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         end_pump(front);
     front->typed_sent = 0;
@@ -113,11 +114,12 @@ static void front_reap(struct front *front)
 }
 
 /* SIGTSTP stops the ranks and then halayrun, as the shell expects; SIGCONT goes the same way. */
-static void front_take_signals(struct front *front)
+static void front_take_signals(void *context)
 {
+    struct front *front = context;
     struct signalfd_siginfo info;
 
-    while (!front->has_ended && read(front->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (!front->has_ended && halay_signals_take(front->signal_fd, &info)) {
         int signal = (int)info.ssi_signo;
         if (sigismember(&front->ignored, signal))
             continue;
@@ -146,31 +148,27 @@ static void front_take_signals(struct front *front)
 /* Until the job has ended. Returns its exit code. */
 static int front_loop(struct front *front)
 {
+    struct halay_loop loop;
+
+    halay_loop_init(&loop);
     while (!front->has_ended) {
-        struct pollfd fds[] = {
-            [FD_SIGNALS] = { .fd = front->signal_fd, .events = POLLIN }, [FD_INPUT] = { .fd = -1 }
-        };
-        int has_typed = front->typed_sent < front->typed_count;
-        if (front->pump >= 0 && has_typed)
-            fds[FD_INPUT] = (struct pollfd){ .fd = front->pump, .events = POLLOUT };
+        if (front->pump >= 0 && front->typed_sent < front->typed_count)
+            halay_loop_watch(&loop, front->pump, POLLOUT, pump_out, front);
         else if (front->pump >= 0 && is_foreground())
-            fds[FD_INPUT] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
-        if (poll(fds, FRONT_FDS, halay_deadline_left_ms(front->continue_us)) < 0 && errno != EINTR) {
+            halay_loop_watch(&loop, STDIN_FILENO, POLLIN, pump_in, front);
+        halay_loop_watch(&loop, front->signal_fd, POLLIN, front_take_signals, front);
+        halay_loop_until(&loop, front->continue_us, NULL, NULL);
+        if (halay_loop_turn(&loop, HALAY_NEVER) != HALAY_OK) {
             say("cannot wait: %s", strerror(errno));
             processes_end_descendants();
-            return 1;
+            end_front(front, 1);
         }
-        if (fds[FD_INPUT].revents && has_typed)
-            pump_out(front);
-        else if (fds[FD_INPUT].revents && is_foreground())
-            pump_in(front);
-        if (fds[FD_SIGNALS].revents)
-            front_take_signals(front);
         if (halay_deadline_passed(front->continue_us)) {
             kill(front->job, SIGCONT);
             front->continue_us = HALAY_NEVER;
         }
     }
+    halay_loop_fini(&loop);
     return front->exit_code;
 }
 
@@ -222,10 +220,9 @@ int front_run(struct job_setting *setting, int (*run)(const struct job_setting *
     int lifeline[2];
 
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
+    front.signal_fd = halay_signals_open(&all, &before);
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, nobody could be waited for */
     find_ignored(&front.ignored);
-    front.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
     if (front.signal_fd < 0 || pipe2(lifeline, O_CLOEXEC) < 0 || !open_pump(setting, &front) ||
         !processes_become_subreaper()) {
         say("cannot prepare the job: %s", strerror(errno));
