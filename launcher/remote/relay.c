@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Relay: one poll over all lines; none waits for another. A line reads only after writing everything it has read, so it
+ * Relay: one loop over all lines; none waits for another. A line reads only after writing everything it has read, so it
  * holds one record at most.
  */
 #include "launcher/remote/relay.h"
+#include "base/clock.h"
+#include "base/loop.h"
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -110,11 +111,11 @@ static void end_direction(struct direction *d)
         close(d->to);
 }
 
-static void progress_direction(struct direction *d, short revents)
+static void progress_direction(void *context)
 {
-    if (d->is_finished)
-        return;
-    if (revents && !d->count && d->from >= 0)
+    struct direction *d = context;
+
+    if (!d->count)
         read_some(d);
     write_some(d);
     while (!d->count && d->from >= 0 && !d->line->is_outgoing && d->read) { /* several records came at once */
@@ -146,34 +147,22 @@ static int is_open(const struct direction *all)
     return 0;
 }
 
-static struct pollfd watch_direction(const struct direction *d)
-{
-    if (d->is_finished)
-        return (struct pollfd){ .fd = -1 };
-    if (d->count)
-        return (struct pollfd){ .fd = d->to, .events = POLLOUT };
-    return (struct pollfd){ .fd = d->from, .events = POLLIN };
-}
-
 static enum halay_status relay_loop(struct direction *all, int silence_ms)
 {
-    struct pollfd fds[RELAY_LINES];
+    enum halay_status status = HALAY_OK;
+    struct halay_loop loop;
 
-    while (must_go_on(all)) {
-        for (int i = 0; i < RELAY_LINES; i++)
-            fds[i] = watch_direction(&all[i]);
-        int n = poll(fds, RELAY_LINES, is_open(all) ? -1 : silence_ms);
-        if (n < 0 && errno != EINTR)
-            return HALAY_ERR_SYSTEM;
-        if (n == 0)
-            return HALAY_ERR_TIMEOUT;
-        for (int i = 0; i < RELAY_LINES; i++) {
-            progress_direction(&all[i], n > 0 ? fds[i].revents : 0);
-            if (all[i].status != HALAY_OK)
-                return all[i].status; /* the other lines are not to be trusted either */
-        }
+    halay_loop_init(&loop);
+    while (status == HALAY_OK && must_go_on(all)) {
+        for (struct direction *d = all; d < all + RELAY_LINES; d++)
+            if (!d->is_finished)
+                halay_loop_watch(&loop, d->count ? d->to : d->from, d->count ? POLLOUT : POLLIN, progress_direction, d);
+        status = halay_loop_turn(&loop, is_open(all) ? HALAY_NEVER : halay_deadline_us(silence_ms));
+        for (int i = 0; i < RELAY_LINES && status == HALAY_OK; i++)
+            status = all[i].status; /* the other lines are not to be trusted either */
     }
-    return HALAY_OK;
+    halay_loop_fini(&loop);
+    return status;
 }
 
 enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int silence_ms)
