@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Agent: one loop, one poll, like the job's (job.c), but it decides nothing: it does what it is told and reports.
+ * Agent: one loop, like the job's (job.c), but it decides nothing: it does what it is told and reports.
  *
  *     halayrun -- ssh -- sshd -- front -- agent -- rank 2 -> ...
  *                                    \          \-- rank 3 -> ...
@@ -16,6 +16,7 @@
 #include "launcher/remote/agent.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/loop.h"
 #include "base/parse.h"
 #include "base/store/host_ranks.h"
 #include "base/store/store.h"
@@ -32,15 +33,12 @@
 #include "launcher/where/reach.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { PLAN_MS = 120000, REACH_MS = 5000, READ_BYTES = 1 << 16, EXIT_GONE = 1 };
-enum { FD_SIGNALS, FD_LIFELINE, FD_STDIN, FD_STDOUT, FD_RANK0, FIXED_FDS }; /* of agent->fds; then streams */
 enum { LEAVE_MS = 50 };           /* there is no event when leftovers have ended: look this often */
 #define OUT_MAX ((size_t)1 << 20) /* what may wait to be sent before ranks have to wait */
 
@@ -55,7 +53,7 @@ struct agent {
     struct local_ranks local_ranks;
     struct master master;
     struct rank_streams *ranks; /* owned: plan.count */
-    struct pollfd *fds;         /* owned */
+    struct halay_loop loop;
     struct buffer in, out, typed;
     pid_t *pids; /* owned: (plan.count); 0: not started */
     int started, running;
@@ -295,28 +293,11 @@ static int obey_frames(struct agent *agent)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static size_t agent_watch(struct agent *agent)
-{
-    int is_full = agent->out.count >= OUT_MAX;
-    size_t n = FIXED_FDS;
-
-    agent->fds[FD_SIGNALS] = (struct pollfd){ .fd = agent->signal_fd, .events = POLLIN };
-    agent->fds[FD_LIFELINE] = (struct pollfd){ .fd = agent->setting->lifeline, .events = POLLIN };
-    agent->fds[FD_STDIN] = (struct pollfd){ .fd = STDIN_FILENO, .events = POLLIN };
-    agent->fds[FD_STDOUT] = (struct pollfd){ .fd = agent->out.count ? STDOUT_FILENO : -1, .events = POLLOUT };
-    agent->fds[FD_RANK0] = (struct pollfd){ .fd = agent->typed.count ? agent->input : -1, .events = POLLOUT };
-    for (int i = 0; !is_full && i < agent->started; i++)
-        for (int which = 0; which < 2; which++)
-            if (agent->ranks[i].fds[which] >= 0)
-                agent->fds[n++] = (struct pollfd){ .fd = agent->ranks[i].fds[which], .events = POLLIN };
-    return n;
-}
-
 static void agent_take_signals(struct agent *agent)
 {
     struct signalfd_siginfo info;
 
-    while (read(agent->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+    while (halay_signals_take(agent->signal_fd, &info))
         if (info.ssi_signo == SIGCHLD) {
             agent_reap(agent);
         } else if (ends_ranks((int)info.ssi_signo)) {
@@ -327,22 +308,30 @@ static void agent_take_signals(struct agent *agent)
         }
 }
 
+static void lose_front(void *context)
+{
+    ((struct agent *)context)->has_lost = 1;
+}
+
 static void agent_turn(struct agent *agent)
 {
-    size_t n = agent_watch(agent);
-    int wait_ms = ALIVE_MS;
+    struct halay_loop *loop = &agent->loop;
+    int is_full = agent->out.count >= OUT_MAX;
 
-    if (agent->leave_us)
-        wait_ms = LEAVE_MS;
-    if (poll(agent->fds, (nfds_t)n, wait_ms) < 0 && errno != EINTR)
-        agent->has_lost = 1;
-    if (agent->fds[FD_LIFELINE].revents ||
-        (agent->fds[FD_STDIN].revents && (!agent_read(agent) || !obey_frames(agent))))
+    halay_loop_watch(loop, agent->signal_fd, POLLIN, NULL, NULL);
+    halay_loop_watch(loop, agent->setting->lifeline, POLLIN, lose_front, agent);
+    halay_loop_watch(loop, STDIN_FILENO, POLLIN, NULL, NULL);
+    halay_loop_watch(loop, agent->out.count ? STDOUT_FILENO : -1, POLLOUT, NULL, NULL);
+    halay_loop_watch(loop, agent->typed.count ? agent->input : -1, POLLOUT, NULL, NULL);
+    for (int i = 0; !is_full && i < agent->started; i++)
+        for (int which = 0; which < 2; which++)
+            halay_loop_watch(loop, agent->ranks[i].fds[which], POLLIN, NULL, NULL);
+    halay_loop_until(loop, halay_deadline_us(agent->leave_us ? LEAVE_MS : ALIVE_MS), NULL, NULL);
+    if (halay_loop_turn(loop, HALAY_NEVER) != HALAY_OK || !agent_read(agent) || !obey_frames(agent))
         agent->has_lost = 1;
     feed_rank0(agent);
     pass_streams(agent);
-    if (agent->fds[FD_SIGNALS].revents)
-        agent_take_signals(agent);
+    agent_take_signals(agent);
     send_samples(agent);
     if (halay_now_us() - agent->sent_us >= (int64_t)ALIVE_MS * 1000 && !agent->out.count)
         agent_send(agent, FRAME_ALIVE, 0, NULL, 0);
@@ -412,16 +401,15 @@ static int take_plan(struct agent *agent, const struct frame *frame, size_t used
 /* 0 if no plan comes in time. */
 static int await_plan(struct agent *agent)
 {
-    int64_t deadline_us = halay_deadline_us(PLAN_MS);
-    struct pollfd fds[] = { { .fd = STDIN_FILENO, .events = POLLIN },
-                            { .fd = agent->setting->lifeline, .events = POLLIN } };
+    const int64_t deadline_us = halay_deadline_us(PLAN_MS);
     struct frame frame;
     size_t used = 0;
 
-    while (!halay_deadline_passed(deadline_us)) {
+    for (;;) {
         enum frame_found found;
-        if ((poll(fds, 2, halay_deadline_left_ms(deadline_us)) < 0 && errno != EINTR) || fds[1].revents ||
-            !agent_read(agent))
+        halay_loop_watch(&agent->loop, STDIN_FILENO, POLLIN, NULL, NULL);
+        halay_loop_watch(&agent->loop, agent->setting->lifeline, POLLIN, lose_front, agent);
+        if (halay_loop_turn(&agent->loop, deadline_us) != HALAY_OK || agent->has_lost || !agent_read(agent))
             return 0;
         do
             found = frame_take(&agent->in, &used, &frame);
@@ -431,7 +419,6 @@ static int await_plan(struct agent *agent)
         if (found == FRAME_FOUND)
             return take_plan(agent, &frame, used);
     }
-    return 0;
 }
 
 static int send_greeting(void)
@@ -609,11 +596,10 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
     agent->ranks = calloc((size_t)agent->plan.count, sizeof *agent->ranks);
     for (int i = 0; agent->ranks && i < agent->plan.count; i++)
         agent->ranks[i].fds[0] = agent->ranks[i].fds[1] = -1;
-    agent->fds = calloc((size_t)agent->plan.count * 2 + FIXED_FDS, sizeof *agent->fds);
     agent->pids = calloc((size_t)agent->plan.count, sizeof *agent->pids);
     if (*agent->plan.record)
         agent->samples = calloc((size_t)agent->plan.size, sizeof *agent->samples);
-    if (!agent->ranks || !agent->fds || !agent->pids || (*agent->plan.record && !agent->samples) ||
+    if (!agent->ranks || !agent->pids || (*agent->plan.record && !agent->samples) ||
         !local_ranks_init(&agent->local_ranks, agent->plan.count))
         return say_no_memory();
     int code = agent_prepare(agent);
@@ -639,7 +625,7 @@ static void agent_fini(struct agent *agent)
     local_ranks_fini(&agent->local_ranks);
     host_plan_fini(&agent->plan);
     free(agent->ranks);
-    free(agent->fds);
+    halay_loop_fini(&agent->loop);
 }
 
 int agent_run(const struct job_setting *setting)
