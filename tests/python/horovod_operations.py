@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """halay.torch's collectives against plain PyTorch: each rank computes what all ranks give, so what must come out."""
+import copy
 import threading
 import warnings
+from unittest import mock
 
 import torch
 from checks import raises
 
 import halay.torch as hvd
-from halay.torch import _job
+from halay.torch import _job, sync_batch_norm
 
 hvd.init()
 RANK, SIZE = hvd.rank(), hvd.size()
@@ -243,6 +245,14 @@ def batch_norm():
     assert torch.allclose(x.grad, whole.grad[start:start + RANK + 2])
     assert torch.allclose(hvd.allreduce(ours.weight.grad, op=hvd.Sum), plain.weight.grad)
     assert torch.allclose(ours.running_var, plain.running_var) and int(ours.num_batches_tracked) == 1
+    # Layers that some ranks use and others do not are never taken for each other.
+    other = hvd.SyncBatchNorm(4).double()
+    with mock.patch.object(sync_batch_norm, "allreduce", wraps=hvd.allreduce) as calls:
+        for layer in ours, other, copy.deepcopy(ours):
+            layer(x)
+    names = [call.kwargs["name"] for call in calls.call_args_list]
+    assert names[:2] == names[4:] and len(set(names)) == (4 if SIZE > 1 else 0), names
+    assert hvd.allgather_object(names) == [names] * SIZE
 
 
 def devices():

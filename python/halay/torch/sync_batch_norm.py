@@ -2,6 +2,9 @@
 """Batch normalisation over the batches of all ranks."""
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -11,8 +14,16 @@ from halay.torch.ops import Sum, allreduce
 
 class SyncBatchNorm(_BatchNorm):
     """torch.nn.BatchNorm1d, 2d and 3d, with mean and variance of the samples of all ranks. Ranks may have different
-    numbers of samples. Gradients of weight and bias are this rank's part: an optimizer reduces them as all others. Sums
-    have names of their own, so the unnamed calls of a program need not be in the same order around a layer."""
+    numbers of samples. Gradients of weight and bias are this rank's part: an optimizer reduces them as all others. A
+    layer's sums are named by the number of layers made before it, so every rank makes the same layers in the same
+    order; a copy of a layer has its names."""
+
+    _numbers = itertools.count()
+    _number = 0  # of layers that were pickled before they had one
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._number = next(self._numbers)
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
         if input.dim() < 2:
@@ -42,11 +53,11 @@ class SyncBatchNorm(_BatchNorm):
         others = [d for d in range(x.dim()) if d != 1]
         shape = [1, -1] + [1] * (x.dim() - 2)
         sums = torch.cat([x.sum(others), x.new_full((1,), x.numel() // x.shape[1])])
-        sums = allreduce(sums, op=Sum, name="sync_batch_norm.sums")
+        sums = allreduce(sums, op=Sum, name=f"sync_batch_norm.{self._number}.sums")
         count = sums[-1].detach()
         mean = sums[:-1] / count
         centred = x - mean.view(shape)
-        squares = allreduce((centred * centred).sum(others), op=Sum, name="sync_batch_norm.squares")
+        squares = allreduce((centred * centred).sum(others), op=Sum, name=f"sync_batch_norm.{self._number}.squares")
         variance = squares / count
         if self.training and self.track_running_stats:
             self._remember(mean.detach(), variance.detach(), count)
