@@ -29,8 +29,12 @@ else
 fi
 export PKG_CONFIG_PATH
 lib=$(dirname "$(find "$root" -name libhalay.so | head -n 1)")
-LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} HALAY_MODULE_PATH=$lib/halay
-export LD_LIBRARY_PATH HALAY_MODULE_PATH
+HALAY_MODULE_PATH=$lib/halay
+export HALAY_MODULE_PATH
+# Nothing needs LD_LIBRARY_PATH for libhalay, but our programs and libhalay-tft look for it where it will be.
+path=${LD_LIBRARY_PATH-}
+own_path=$path
+[ $# -gt 0 ] || own_path=$lib${path:+:$path}
 
 for header in halay_types.h halay_coll.h halay_coll_inline.h halay.h halay_inline.h halay_elastic.h halay_mpi.h \
     halay_tft.h halay_tools.h halay_xla.h; do
@@ -42,7 +46,7 @@ for library in libhalay.so libhalay-tft.so; do [ -f "$lib/$library" ] || wrong "
 for program in "$root"/bin/*; do
     [ -f "$program" ] || continue
     checks=$((checks + 1))
-    "$program" --version >"$scratch/said" 2>&1 || {
+    LD_LIBRARY_PATH=$own_path "$program" --version >"$scratch/said" 2>&1 || {
         wrong "${program##*/} --version fails as installed:"
         cat "$scratch/said"
     }
@@ -56,9 +60,9 @@ awk 'BEGIN {
 }' >"$scratch/series.csv"
 find "$root" -path '*examples*' -name '*.c' >"$scratch/examples"
 while read -r example; do
-    mpi_cflags='' mpi_libs='' leaks=1 arguments='' package=halay
+    mpi_cflags='' mpi_libs='' leaks=1 arguments='' package=halay example_path=$path
     [ "${example##*/}" != own_start.c ] || arguments="0 1 $scratch" # rank 0 of 1, which meets nobody there
-    [ "${example##*/}" != forecast.c ] || arguments=$scratch/series.csv package=halay-tft
+    [ "${example##*/}" != forecast.c ] || arguments=$scratch/series.csv package=halay-tft example_path=$own_path
     if grep -q '<halay_mpi\.h>' "$example"; then
         mpi_cflags=$(make_variable MPI_CFLAGS) mpi_libs=$(make_variable MPI_LIBS)
         leaks=0 # what MPI leaves allocated is its own
@@ -69,8 +73,8 @@ while read -r example; do
     if $cc -Wall -Wextra -Werror $sanitizer $mpi_cflags "$example" -o "$scratch/example" \
         $($pkg_config --cflags --libs $package) $mpi_libs -lm \
         >"$scratch/said" 2>&1; then
-        ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=$leaks" "$scratch/example" $arguments \
-            >"$scratch/said" 2>&1 || {
+        ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=$leaks" LD_LIBRARY_PATH=$example_path \
+            "$scratch/example" $arguments >"$scratch/said" 2>&1 || {
             wrong "the installed example ${example##*/} fails:"
             cat "$scratch/said"
         }
@@ -118,8 +122,21 @@ else
     [ -z "${TEST_GATE-}" ] || wrong "there is no cmake, and tools/setup --gate installs it"
 fi
 
-# Libraries and programs must not look for their libraries where they were built.
+# Libraries and programs look for libhalay where it will be, unless the loader does so anyway, and not where they were
+# built.
 if command -v readelf >/dev/null 2>&1; then
+    libdir=$(sed -n "s/^libdir='\(.*\)'/\1/p" "$top_builddir/libhalay.la")
+    case $(sed -n 's/^sys_lib_dlsearch_path_spec="\(.*\)"/ \1 /p' "$top_builddir/libtool") in
+    *" $libdir "*) ;;
+    *)
+        for file in "$root"/bin/* "$lib"/*.so.*; do
+            needs=$(readelf -d "$file" 2>/dev/null) || continue
+            case $needs in *'[libhalay'*) ;; *) continue ;; esac
+            checks=$((checks + 1))
+            case $needs in *"$libdir"*) ;; *) wrong "${file##*/} does not look for libhalay in $libdir" ;; esac
+        done
+        ;;
+    esac
     find "$root" -type f -exec sh -c 'readelf -d "$1" 2>/dev/null | grep -E "R(UN)?PATH" | grep -qF "$2" && echo "$1"' \
         sh {} "$(cd "$top_builddir" && pwd -P)" \; >"$scratch/paths" || true
     while read -r file; do wrong "${file##*/} looks for libraries in the build folder"; done <"$scratch/paths"
