@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The context, a process's membership in a job, and what can be done in it."""
 
+from __future__ import annotations
+
 import atexit
 import ctypes
 import itertools
@@ -12,7 +14,8 @@ import weakref
 from collections import deque
 from types import TracebackType
 from typing import (
-    Any, Callable, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type, Union,
+    TYPE_CHECKING, Any, Callable, Deque, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Type,
+    Union,
 )  # fmt: skip
 
 from . import buffers
@@ -32,12 +35,23 @@ from ._library import (
     read_context,
     scatter_rows,
 )
+from .call_options import (
+    CallOptions,
+    DeviceOptions,
+    ReduceOptions,
+    ReduceRowOptions,
+    RowOptions,
+    UnnamedReduceOptions,
+)
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
 from .errors import ClosedError, DuplicateError, HalayError, UnsupportedError, error
 from .rendezvous import Rendezvous
 from .request import Finish, Request, Tensor, _unread, note_sender
 from .start import begin
 from .watcher import Watcher
+
+if TYPE_CHECKING:  # of Python 3.12; no need of the package
+    from typing_extensions import Unpack
 
 # How long close() waits for threads that are in a call that does not end: no longer than for the other ranks.
 CLOSE_SECONDS = 5.0
@@ -372,17 +386,17 @@ class Context:
         info, name, keep, out, finish = self._prepare(collective, data, out, name=name, **options)
         return Tensor(self, info, name, keep, out, finish)
 
-    def register_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, *, name: str, **options: Any
+    def register_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, *, name: str, **options: Unpack[UnnamedReduceOptions]
                        ) -> Tensor:  # fmt: skip
         """The same for an all-reduce of several arrays as one (allreduce_group)."""
         info, name, keep, made, finish = self._prepare_group(data, out, name=name, **options)
         return Tensor(self, info, name, keep, made, finish)
 
-    def register_send(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Tensor:
+    def register_send(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> Tensor:
         """The same for a send to one rank (send), by name or by tag. The peer may receive it either way."""
         return Tensor(self, *self._prepare_message(Collective.SEND, data, peer, tag, **options))
 
-    def register_receive(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Tensor:
+    def register_receive(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> Tensor:
         """The same for a receive, into data."""
         return Tensor(self, *self._prepare_message(Collective.RECEIVE, data, peer, tag, **options))
 
@@ -565,7 +579,7 @@ class Context:
 
     # ---- operations ----
 
-    def allreduce_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+    def allreduce_async(self, data: Any, out: Any = None, **options: Unpack[ReduceOptions]) -> Request:
         """
         Every element reduced over all ranks; out=data: in place.
 
@@ -578,29 +592,29 @@ class Context:
         """
         return self.submit(Collective.ALLREDUCE, data, out, **options)
 
-    def allreduce(self, data: Any, out: Any = None, **options: Any) -> Any:
+    def allreduce(self, data: Any, out: Any = None, **options: Unpack[ReduceOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.allreduce_async(data, out, **options).wait()
 
     def allreduce_group_async(
-        self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Any
+        self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Unpack[ReduceOptions]
     ) -> Request:
         """An all-reduce of several arrays as one, which start and end together. The result is a list."""
         return self._submit(self._prepare_group(data, out, **options))
 
-    def allreduce_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Any) -> Any:
+    def allreduce_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Unpack[ReduceOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.allreduce_group_async(data, out, **options).wait()
 
-    def broadcast_async(self, data: Any, root: int = 0, **options: Any) -> Request:
+    def broadcast_async(self, data: Any, root: int = 0, **options: Unpack[DeviceOptions]) -> Request:
         """The root's data go to all ranks, into data. name, priority, process_set. root: a rank of the job."""
         return self.submit(Collective.BROADCAST, data, root=root, **options)
 
-    def broadcast(self, data: Any, root: int = 0, **options: Any) -> Any:
+    def broadcast(self, data: Any, root: int = 0, **options: Unpack[DeviceOptions]) -> Any:
         """The same; waits, and returns data."""
         return self.broadcast_async(data, root, **options).wait()
 
-    def allgather_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+    def allgather_async(self, data: Any, out: Any = None, **options: Unpack[DeviceOptions]) -> Request:
         """
         One rank's rows behind the other's. How many there are may differ between ranks: request.rows says so.
 
@@ -608,11 +622,11 @@ class Context:
         """
         return self.submit(Collective.ALLGATHER, data, out, **options)
 
-    def allgather(self, data: Any, out: Any = None, **options: Any) -> Any:
+    def allgather(self, data: Any, out: Any = None, **options: Unpack[DeviceOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.allgather_async(data, out, **options).wait()
 
-    def reduce_scatter_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+    def reduce_scatter_async(self, data: Any, out: Any = None, **options: Unpack[ReduceRowOptions]) -> Request:
         """
         Every element reduced over all ranks, of which this rank gets its part of the rows.
 
@@ -621,11 +635,11 @@ class Context:
         """
         return self.submit(Collective.REDUCE_SCATTER, data, out, **options)
 
-    def reduce_scatter(self, data: Any, out: Any = None, **options: Any) -> Any:
+    def reduce_scatter(self, data: Any, out: Any = None, **options: Unpack[ReduceRowOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.reduce_scatter_async(data, out, **options).wait()
 
-    def alltoall_async(self, data: Any, out: Any = None, **options: Any) -> Request:
+    def alltoall_async(self, data: Any, out: Any = None, **options: Unpack[RowOptions]) -> Request:
         """
         Rows for each rank go to it; the result has rows from each rank, in order of rank (request.rows).
 
@@ -633,11 +647,11 @@ class Context:
         """
         return self.submit(Collective.ALLTOALL, data, out, **options)
 
-    def alltoall(self, data: Any, out: Any = None, **options: Any) -> Any:
+    def alltoall(self, data: Any, out: Any = None, **options: Unpack[RowOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.alltoall_async(data, out, **options).wait()
 
-    def reduce_async(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Request:
+    def reduce_async(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[ReduceOptions]) -> Request:
         """
         Every element reduced over all ranks, for the root, a rank of the job; the others' result is None.
 
@@ -645,11 +659,11 @@ class Context:
         """
         return self.submit(Collective.REDUCE, data, out, root=root, **options)
 
-    def reduce(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Any:
+    def reduce(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[ReduceOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.reduce_async(data, root, out, **options).wait()
 
-    def gather_async(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Request:
+    def gather_async(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Request:
         """
         The rows of all ranks, one rank's behind the other's, for the root, a rank of the job; the others' result is
         None. Each may give another number of rows, which all ranks then know (request.rows).
@@ -658,11 +672,11 @@ class Context:
         """
         return self.submit(Collective.GATHER, data, out, root=root, **options)
 
-    def gather(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Any:
+    def gather(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.gather_async(data, root, out, **options).wait()
 
-    def scatter_async(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Request:
+    def scatter_async(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[RowOptions]) -> Request:
         """
         The root's rows are dealt out; each rank's result is its part. root: a rank of the job.
 
@@ -672,21 +686,23 @@ class Context:
         """
         return self.submit(Collective.SCATTER, data, out, root=root, **options)
 
-    def scatter(self, data: Any, root: int = 0, out: Any = None, **options: Any) -> Any:
+    def scatter(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[RowOptions]) -> Any:
         """The same; waits, and returns the result."""
         return self.scatter_async(data, root, out, **options).wait()
 
     def barrier_async(
-        self, name: str = "barrier", process_set: Optional[ProcessSet] = None, **options: Any
+        self, name: str = "barrier", process_set: Optional[ProcessSet] = None, timeout: Optional[float] = None
     ) -> Request:
-        """Ends when all ranks have submitted it. name, process_set, timeout."""
-        return self.submit(Collective.BARRIER, None, name=name, process_set=process_set, **options)
+        """Ends when all ranks have submitted it."""
+        return self.submit(Collective.BARRIER, None, name=name, process_set=process_set, timeout=timeout)
 
-    def barrier(self, name: str = "barrier", process_set: Optional[ProcessSet] = None, **options: Any) -> None:
+    def barrier(
+        self, name: str = "barrier", process_set: Optional[ProcessSet] = None, timeout: Optional[float] = None
+    ) -> None:
         """Wait until all ranks have come."""
-        self.barrier_async(name, process_set, **options).wait()
+        self.barrier_async(name, process_set, timeout).wait()
 
-    def send_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
+    def send_async(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> Request:
         """
         To the rank peer of the job, which must receive as many elements of this type. They meet by name; without one
         by tag, in order. name, process_set; timeout: seconds after which it is withdrawn, on this rank alone, with
@@ -694,18 +710,18 @@ class Context:
         """
         return self._submit(self._prepare_message(Collective.SEND, data, peer, tag, **options))
 
-    def send(self, data: Any, peer: int, tag: int = 0, **options: Any) -> None:
+    def send(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> None:
         """The same; waits, perhaps until the peer receives."""
         self.send_async(data, peer, tag, **options).wait()
 
-    def receive_async(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Request:
+    def receive_async(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> Request:
         """
         From the rank peer of the job, or from halay.ANY_RANK, into data; request.peer says who sent it. A receive from
         one rank goes before one from any. Otherwise as send_async.
         """
         return self._submit(self._prepare_message(Collective.RECEIVE, data, peer, tag, **options))
 
-    def receive(self, data: Any, peer: int, tag: int = 0, **options: Any) -> Any:
+    def receive(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> Any:
         """The same; waits, and returns data."""
         return self.receive_async(data, peer, tag, **options).wait()
 

@@ -25,10 +25,12 @@ have ".grad" behind the name. jax.vmap of an all-reduce and of a broadcast is th
 for those that go by rows.
 """
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import weakref
-from typing import Any, Dict, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Any, Dict, NamedTuple, Tuple
 
 try:
     import jax
@@ -39,9 +41,13 @@ import numpy as np
 
 from . import buffers
 from ._library import TensorInfo, held, last_error, scatter_rows
+from .call_options import FactorOptions, UnnamedOptions
 from .constants import Collective
 from .context import Context
 from .request import wait_all
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 _TARGET = "halay"
 _xla = held.halay_xla_calls().contents
@@ -202,27 +208,27 @@ def _run(ctx: Context, collective: Collective, tree: Any, name: str, **options: 
     return jax.tree_util.tree_unflatten(form, _apply(call, arrays))
 
 
-def allreduce(ctx: Context, tree: Any, name: str, *, reduction: str = "sum", **options: Any) -> Any:
+def allreduce(ctx: Context, tree: Any, name: str, *, reduction: str = "sum", **options: Unpack[FactorOptions]) -> Any:
     """Every element reduced over all ranks: "sum", "average", "min", "max", "product"."""
     return _run(ctx, Collective.ALLREDUCE, tree, name, reduction=reduction, **options)
 
 
-def broadcast(ctx: Context, tree: Any, name: str, *, root: int = 0, **options: Any) -> Any:
+def broadcast(ctx: Context, tree: Any, name: str, *, root: int = 0, **options: Unpack[UnnamedOptions]) -> Any:
     """The root's arrays, on all ranks."""
     return _run(ctx, Collective.BROADCAST, tree, name, root=root, **options)
 
 
-def allgather(ctx: Context, tree: Any, name: str, **options: Any) -> Any:
+def allgather(ctx: Context, tree: Any, name: str, **options: Unpack[UnnamedOptions]) -> Any:
     """One rank's rows behind the other's."""
     return _run(ctx, Collective.ALLGATHER, tree, name, **options)
 
 
-def reduce_scatter(ctx: Context, tree: Any, name: str, *, reduction: str = "sum", **options: Any) -> Any:
+def reduce_scatter(ctx: Context, tree: Any, name: str, *, reduction: str = "sum", **options: Unpack[FactorOptions]) -> Any:
     """Every element reduced over all ranks, of which this rank gets its part of the rows: the first ranks one more
     where they do not come out even."""
     return _run(ctx, Collective.REDUCE_SCATTER, tree, name, reduction=reduction, **options)
 
 
-def alltoall(ctx: Context, tree: Any, name: str, **options: Any) -> Any:
+def alltoall(ctx: Context, tree: Any, name: str, **options: Unpack[UnnamedOptions]) -> Any:
     """As many rows for each rank, which go to it; the result has rows from each rank, in order of rank."""
     return _run(ctx, Collective.ALLTOALL, tree, name, **options)
