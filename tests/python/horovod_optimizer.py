@@ -56,6 +56,27 @@ def train(steps=4, passes=1, set_to_none=None, **options):
     return torch.nn.utils.parameters_to_vector(model.parameters())
 
 
+def internals():
+    """What libraries read of Horovod's optimizer."""
+    model = network()
+    params = set(model.parameters())
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), compression=hvd.Compression.fp16,
+                                         named_parameters=model.named_parameters(), backward_passes_per_step=2)
+    delays = lambda: set(optimizer._allreduce_delay.values())
+    assert optimizer._compression is hvd.Compression.fp16
+    assert optimizer._requires_update == (params if SIZE > 1 else set())
+    optimizer.step()  # from then on the exchange begins during backward
+    for left in (1, 0) if SIZE > 1 else ():
+        assert not optimizer._handles and delays() == {left + 1}
+        loss_of(model, batches(1)[0, RANK]).backward()
+        assert delays() == {left}
+    assert set(optimizer._handles) == optimizer._requires_update
+    optimizer.synchronize()
+    assert not optimizer._handles and optimizer._synchronized and optimizer._should_synchronize
+    with optimizer.skip_synchronize():
+        optimizer.step()
+
+
 def same(got, wanted, limit=1e-12):
     error = (got - wanted).abs().max().item()
     assert error <= limit, error
@@ -657,6 +678,7 @@ def refusals():
 
 
 for test in (weights, narrow, uneven, layouts, zeros, late, closures, moved, without_graph, joined, names,
-             sparse_sometimes, sparse_later, mixed, sparse, state, kept, hooks, adasum, misuse):
+             sparse_sometimes, sparse_later, mixed, sparse, state, kept, hooks, adasum, internals,
+             misuse):
     test()
 hvd.shutdown()

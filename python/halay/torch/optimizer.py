@@ -6,7 +6,7 @@ import numbers
 import warnings
 from contextlib import contextmanager
 from operator import is_not
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -306,6 +306,28 @@ class _DistributedOptimizer(_Hooked):
     @_step_supports_amp_scaling.setter
     def _step_supports_amp_scaling(self, value: bool) -> None:
         vars(self)["_step_supports_amp_scaling"] = value  # as fused optimizers do
+
+    # What libraries read of Horovod's optimizer. These are views: nothing follows from changing them.
+
+    @property
+    def _compression(self) -> Any:
+        return self._exchange.compression
+
+    @property
+    def _requires_update(self) -> Set[torch.Tensor]:
+        """The parameters whose gradients are reduced."""
+        return {member.param for member in self._members}
+
+    @property
+    def _allreduce_delay(self) -> Dict[torch.Tensor, int]:
+        """The backward passes of each parameter until its gradient is complete."""
+        return {member.param: member.left for member in self._members}
+
+    @property
+    def _handles(self) -> Dict[torch.Tensor, Tuple[Bucket, None]]:
+        """The parameters whose gradients are being reduced; synchronize() waits for them."""
+        return {member.param: (bucket, None) for bucket in self._buckets if bucket.has_started
+                for member in bucket.members}
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
