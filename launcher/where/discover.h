@@ -3,8 +3,8 @@
  * Discover: runs the script of --host-discovery-script again and again, and parses its output: one host a line, as HOST
  * or HOST:SLOTS; blank lines and comments after '#' are skipped.
  *
- * Only discover_wait blocks, DISCOVER_EVERY_MS and DISCOVER_RUN_MS at most. The script is a child of this process, which
- * reaps it like any other and then calls discover_reaped.
+ * Only discover_wait blocks, for DISCOVER_EVERY_MS and DISCOVER_RUN_MS at most. The script is a child of this process,
+ * which reaps it like any other and then calls discover_reaped.
  */
 #ifndef HALAY_LAUNCHER_DISCOVER_H
 #define HALAY_LAUNCHER_DISCOVER_H
