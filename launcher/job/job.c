@@ -12,7 +12,7 @@
  * that end together, one that a signal killed counts as the first, since the others usually just complain about it.
  * "Together" means within HEARSAY_MS if ranks run on other hosts, because news of their ends takes time.
  *
- * One loop, one poll; nothing in it blocks. local_ranks.h has the processes of this host.
+ * One loop; nothing in it blocks. local_ranks.h has the processes of this host.
  *
  * Ranks of other hosts are started, read and signalled through an agent there (host_link.h, agent.h). They count as
  * running from the moment the agent gets its plan until it reports their end or is lost.
@@ -32,11 +32,9 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FD_SIGNALS, FD_LIFELINE, FD_STORE, FD_INPUT, FD_WATCH, FIXED_FDS }; /* of job->fds; then sinks, streams, links */
 enum { KILL_MS = 10000, SETTLE_MS = 2000, HEARSAY_MS = 500, ONE_EVENT_US = 3000000 };
 
 /* ---- signals to ranks -------------------------------------------------------------------------------------------- */
@@ -463,8 +461,9 @@ static void progress_links(struct job *job)
     output_flush(&job->output);
 }
 
-static void pass_input(struct job *job)
+static void pass_input(void *context)
 {
+    struct job *job = context;
     char bytes[1 << 14];
 
     ssize_t n = read(job->input_fd, bytes, sizeof bytes);
@@ -506,7 +505,7 @@ static void job_take_signals(struct job *job)
 {
     struct signalfd_siginfo info;
 
-    while (read(job->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (halay_signals_take(job->signal_fd, &info)) {
         int signal = (int)info.ssi_signo;
         if (signal == SIGCHLD)
             job_reap(job);
@@ -517,42 +516,57 @@ static void job_take_signals(struct job *job)
     }
 }
 
-static size_t job_watch(struct job *job)
+static void note_output(void *context)
 {
-    int reads_input = job->input_fd >= 0 && !link_is_full(job->ranks[0].link);
-    size_t n = FIXED_FDS;
+    ((struct job *)context)->has_output = 1;
+}
 
-    job->fds[FD_SIGNALS] = (struct pollfd){ .fd = job->signal_fd, .events = POLLIN };
-    job->fds[FD_LIFELINE] = (struct pollfd){ .fd = job->setting->lifeline, .events = POLLIN };
-    job->fds[FD_STORE] = (struct pollfd){ .fd = halay_store_server_fd(job->store), .events = POLLIN };
-    job->fds[FD_INPUT] = (struct pollfd){ .fd = reads_input ? job->input_fd : -1, .events = POLLIN };
-    job->fds[FD_WATCH] = (struct pollfd){ .fd = job_watch_fd(job->watch), .events = POLLIN };
+static void lose_front(void *context)
+{
+    ((struct job *)context)->is_orphaned = 1;
+}
+
+static void job_watch_descriptors(struct job *job)
+{
+    struct halay_loop *loop = &job->loop;
+    int reads_input = job->input_fd >= 0 && !link_is_full(job->ranks[0].link);
+
+    halay_loop_watch(loop, job->signal_fd, POLLIN, NULL, NULL);
+    halay_loop_watch(loop, job->setting->lifeline, POLLIN, lose_front, job);
+    halay_loop_watch(loop, halay_store_server_fd(job->store), POLLIN, NULL, NULL);
+    halay_loop_watch(loop, reads_input ? job->input_fd : -1, POLLIN, pass_input, job);
+    halay_loop_watch(loop, job_watch_fd(job->watch), POLLIN, NULL, NULL);
+    halay_loop_watch(loop, job->elastic ? job_elastic_fd(job) : -1, POLLIN, NULL, NULL);
     for (int i = 0; i < 2; i++)
-        if (job->output.sinks[i].pending.count)
-            job->fds[n++] = (struct pollfd){ .fd = job->output.sinks[i].fd, .events = POLLOUT };
+        halay_loop_watch(loop, job->output.sinks[i].pending.count ? job->output.sinks[i].fd : -1, POLLOUT, NULL, NULL);
     for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
             if (stream->fd >= 0 && !sink_is_full(stream->sink))
-                job->fds[n++] = (struct pollfd){ .fd = stream->fd, .events = POLLIN };
+                halay_loop_watch(loop, stream->fd, POLLIN, note_output, job);
         }
-    for (size_t i = 0; i < job->link_count; i++, n += LINK_FDS)
-        link_watch(&job->links[i], sinks_are_open(job), &job->fds[n]);
-    if (job->elastic)
-        job->fds[n++] = (struct pollfd){ .fd = job_elastic_fd(job), .events = POLLIN };
-    return n;
+    for (size_t i = 0; i < job->link_count; i++)
+        link_watch(&job->links[i], sinks_are_open(job), loop);
+}
+
+static void job_watch_deadlines(struct job *job)
+{
+    halay_loop_until(&job->loop, job_elastic_due(job), NULL, NULL);
+    halay_loop_until(&job->loop, job->deadline_us, NULL, NULL);
+    halay_loop_until(&job->loop, job->output.due_us, NULL, NULL);
+    halay_loop_until(&job->loop, job->suspect >= 0 ? job->suspect_us : HALAY_NEVER, NULL, NULL);
+    halay_loop_until(&job->loop, halay_deadline_us(job_watch_patience_ms(job->watch)), NULL, NULL);
+    for (size_t i = 0; i < job->link_count; i++)
+        halay_loop_until(&job->loop, halay_deadline_us(link_patience_ms(&job->links[i])), NULL, NULL);
 }
 
 /* Read every stream that can be read; one that was not polled costs a call that gives EAGAIN. Each time another one is
  * the first: if it writes without pause, it fills the sink, and the others are not read. */
-static void pass_output(struct job *job, size_t polled)
+static void pass_output(struct job *job)
 {
-    int any = 0;
-
-    for (size_t i = FIXED_FDS; i < polled && !any; i++) /* those of links, too: reading is cheap */
-        any = job->fds[i].revents != 0;
-    if (!any)
+    if (!job->has_output)
         return;
+    job->has_output = 0;
     output_flush(&job->output);
     const size_t count = 2 * (size_t)job->size;
     for (size_t i = 0; i < count; i++) {
@@ -574,55 +588,28 @@ static void show_parts(struct job *job)
     output_flush(&job->output);
 }
 
-/* How long the loop may wait if nothing happens; below 0: forever. */
-static int job_patience_ms(const struct job *job)
-{
-    int64_t due_us = job_elastic_due(job);
-
-    if (job->deadline_us < due_us)
-        due_us = job->deadline_us;
-    if (job->output.due_us < due_us)
-        due_us = job->output.due_us;
-    if (job->suspect >= 0 && job->suspect_us < due_us)
-        due_us = job->suspect_us;
-    int ms = halay_deadline_left_ms(due_us), watch_ms = job_watch_patience_ms(job->watch);
-    if (watch_ms >= 0 && (ms < 0 || ms > watch_ms))
-        ms = watch_ms;
-    for (size_t i = 0; i < job->link_count; i++)
-        if (ms < 0 || ms > link_patience_ms(&job->links[i]))
-            ms = link_patience_ms(&job->links[i]);
-    return ms;
-}
-
 static void job_turn(struct job *job)
 {
-    size_t n = job_watch(job);
-    int ms = job_patience_ms(job);
-
-    if (poll(job->fds, (nfds_t)n, ms) < 0) {
-        job->has_given_up = errno != EINTR;
-        if (job->has_given_up)
-            say("cannot wait for the ranks: %s", strerror(errno));
+    job_watch_descriptors(job);
+    job_watch_deadlines(job);
+    if (halay_loop_turn(&job->loop, HALAY_NEVER) != HALAY_OK) {
+        say("cannot wait for the ranks: %s", strerror(errno));
+        job->has_given_up = 1;
         return;
     }
     const int is_local_first = job->turns++ % 2 == 0;
     if (is_local_first)
-        pass_output(job, n);
+        pass_output(job);
     progress_links(job);
-    if (!is_local_first)
-        pass_output(job, n);
+    pass_output(job);
     show_parts(job);
     job_watch_turn(job->watch);
-    if (job->fds[FD_INPUT].revents)
-        pass_input(job);
-    if (job->fds[FD_SIGNALS].revents)
-        job_take_signals(job);
-    if (job->fds[FD_LIFELINE].revents) {
-        job->is_orphaned = 1;
+    job_take_signals(job);
+    if (job->is_orphaned) {
         kill_all(job);
         return;
     }
-    if (job->fds[FD_STORE].revents && halay_store_server_progress(job->store) != HALAY_OK)
+    if (halay_store_server_progress(job->store) != HALAY_OK)
         job->has_given_up = 1;
     judge_suspect(job);
     if (halay_deadline_passed(job->deadline_us))
@@ -730,10 +717,7 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
         job->ranks[r].streams[0].fd = job->ranks[r].streams[1].fd = -1;
         job->ranks[r].was_used = restarts > 0;
     }
-    job->fds =
-        calloc((size_t)job->size * 2 + (setting->layout->count + job_later_links(job)) * LINK_FDS + FIXED_FDS + 3,
-               sizeof *job->fds);
-    if (!job->ranks || !job->fds || !local_ranks_init(&job->local_ranks, job->size))
+    if (!job->ranks || !local_ranks_init(&job->local_ranks, job->size))
         return say_no_memory();
     job->signal_fd = local_ranks_open_signals();
     if (job->signal_fd < 0) {
@@ -769,7 +753,7 @@ static void job_fini(struct job *job)
         close(job->signal_fd);
     local_ranks_fini(&job->local_ranks);
     free(job->ranks);
-    free(job->fds);
+    halay_loop_fini(&job->loop);
 }
 
 int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, int *may_restart)

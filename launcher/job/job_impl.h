@@ -6,6 +6,7 @@
 #ifndef HALAY_LAUNCHER_JOB_IMPL_H
 #define HALAY_LAUNCHER_JOB_IMPL_H
 
+#include "base/loop.h"
 #include "base/net/address.h"
 #include "base/store/host_ranks.h"
 #include "base/store/store.h"
@@ -16,7 +17,6 @@
 #include "launcher/local/output.h"
 #include "launcher/remote/host_link.h"
 #include "launcher/where/binding.h"
-#include <poll.h>
 
 enum job_stage { JOB_RUNNING, JOB_STOPPING, JOB_KILLING, JOB_LEAVING };
 
@@ -47,8 +47,9 @@ struct job {
     struct job_elastic *elastic; /* owned; NULL: the job is not elastic */
     struct binding_map unbound;  /* for what is started beyond the ranks that setting->map is for */
     struct link_events events;
-    struct pollfd *fds; /* owned; job.c names the first ones */
-    size_t turns;       /* of the loop */
+    struct halay_loop loop;
+    size_t turns;   /* of the loop */
+    int has_output; /* a rank of this host has written */
     struct output output;
     struct halay_store_server *store;                    /* owned */
     char store_address[HALAY_ADDRESS_TEXT];              /* for the ranks of this host */
@@ -72,7 +73,6 @@ struct job {
     int has_given_up;        /* a system call failed, or a killed rank is stuck in the kernel */
 };
 
-size_t job_later_links(const struct job *job); /* how many more there may be later */
 /* job_start.c, in this order. 0, or an exit code (reported). */
 int job_make_links(struct job *job); /* one for each place on another host, with its ranks */
 int job_open_store(struct job *job);

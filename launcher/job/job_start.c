@@ -413,7 +413,7 @@ int job_start_all(struct job *job)
     return code;
 }
 
-size_t job_later_links(const struct job *job)
+static size_t job_later_links(const struct job *job)
 {
     return elastic_is_wanted(job->setting->options) ? (size_t)job->size : 0;
 }

@@ -3,10 +3,10 @@
  * Local ranks: a table of process groups.
  */
 #include "launcher/local/local_ranks.h"
+#include "base/loop.h"
 #include "launcher/local/processes.h"
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 int local_ranks_init(struct local_ranks *ranks, int count)
@@ -26,7 +26,7 @@ int local_ranks_open_signals(void)
     sigset_t all;
 
     sigfillset(&all);
-    return signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+    return halay_signals_open(&all, NULL);
 }
 
 void local_ranks_add(struct local_ranks *ranks, int member, pid_t leader)

@@ -19,7 +19,7 @@ struct local_ranks {
 int local_ranks_init(struct local_ranks *ranks, int count);
 void local_ranks_fini(struct local_ranks *ranks); /* zeroed or made; ends no process */
 
-/* A signalfd of all signals, which the caller has blocked; the caller closes it. -1: errno says why. */
+/* Blocks all signals and returns a descriptor of them (base/loop.h), which the caller closes. -1: see errno. */
 int local_ranks_open_signals(void);
 
 void local_ranks_add(struct local_ranks *ranks, int member, pid_t leader);

@@ -12,17 +12,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { FD_SIGNALS, FD_LIFELINE, FIXED_FDS }; /* of calls->fds; then links */
 
 struct calls {
     const struct call_setting *setting;
     struct host_link *links;
-    struct pollfd *fds; /* owned */
+    struct halay_loop loop;
     size_t count, called;
+    int is_orphaned; /* the front has died */
 };
 
 static int is_settled(const struct host_link *link)
@@ -70,7 +68,7 @@ static int take_stop_signal(struct calls *calls)
 {
     struct signalfd_siginfo info;
 
-    while (read(calls->setting->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (halay_signals_take(calls->setting->signal_fd, &info)) {
         int signal = (int)info.ssi_signo;
         if (signal == SIGCHLD)
             reap_calls(calls);
@@ -80,25 +78,26 @@ static int take_stop_signal(struct calls *calls)
     return 0;
 }
 
+static void lose_front(void *context)
+{
+    ((struct calls *)context)->is_orphaned = 1;
+}
+
 static int calls_turn(struct calls *calls, int64_t deadline_us)
 {
-    struct pollfd *fds = calls->fds;
-
-    fds[FD_SIGNALS] = (struct pollfd){ .fd = calls->setting->signal_fd, .events = POLLIN };
-    fds[FD_LIFELINE] = (struct pollfd){ .fd = calls->setting->lifeline, .events = POLLIN };
+    halay_loop_watch(&calls->loop, calls->setting->signal_fd, POLLIN, NULL, NULL);
+    halay_loop_watch(&calls->loop, calls->setting->lifeline, POLLIN, lose_front, calls);
     for (size_t i = 0; i < calls->called; i++)
-        link_watch(&calls->links[i], 1, fds + FIXED_FDS + i * LINK_FDS);
-    int ms = halay_deadline_left_ms(deadline_us);
-    if (poll(fds, (nfds_t)(FIXED_FDS + calls->called * LINK_FDS), ms < 0 || ms > 1000 ? 1000 : ms) < 0 &&
-        errno != EINTR) {
+        link_watch(&calls->links[i], 1, &calls->loop);
+    halay_loop_until(&calls->loop, deadline_us, NULL, NULL);
+    halay_loop_until(&calls->loop, halay_deadline_us(1000), NULL, NULL);
+    if (halay_loop_turn(&calls->loop, HALAY_NEVER) != HALAY_OK) {
         say("cannot wait for the hosts: %s", strerror(errno));
         return EXIT_FAILURE;
     }
     for (size_t i = 0; i < calls->called; i++)
         link_progress(&calls->links[i], 1);
-    if (fds[FD_LIFELINE].revents)
-        return EXIT_FAILURE;
-    return fds[FD_SIGNALS].revents ? take_stop_signal(calls) : 0;
+    return calls->is_orphaned ? EXIT_FAILURE : take_stop_signal(calls);
 }
 
 /* Advice, where there is some. */
@@ -151,9 +150,7 @@ int call_hosts(const struct call_setting *setting, struct host_link *links, size
     int64_t deadline_us = halay_deadline_us(setting->timeout_ms);
     int code = 0;
 
-    calls.fds = calloc(FIXED_FDS + count * LINK_FDS, sizeof *calls.fds);
-    if (!calls.fds)
-        return say_no_memory();
+    halay_loop_init(&calls.loop);
     while (!code && !halay_deadline_passed(deadline_us)) {
         while (!code && calls.called < count && calls.called - count_settled(&calls) < CALLS_MAX)
             code = call_next(&calls);
@@ -163,6 +160,6 @@ int call_hosts(const struct call_setting *setting, struct host_link *links, size
     }
     if (!code)
         code = report_failed_hosts(&calls);
-    free(calls.fds);
+    halay_loop_fini(&calls.loop);
     return code;
 }

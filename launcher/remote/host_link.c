@@ -411,13 +411,13 @@ static void take_what_came(struct host_link *link, int is_open)
 
 /* ---- the loop's part --------------------------------------------------------------------------------------------- */
 
-void link_watch(const struct host_link *link, int is_open, struct pollfd *fds)
+void link_watch(const struct host_link *link, int is_open, struct halay_loop *loop)
 {
-    int is_there = link->state != LINK_ENDED;
-
-    fds[0] = (struct pollfd){ .fd = is_there && link->to.count ? link->in : -1, .events = POLLOUT };
-    fds[1] = (struct pollfd){ .fd = is_there && is_open ? link->out : -1, .events = POLLIN };
-    fds[2] = (struct pollfd){ .fd = is_there ? link->err : -1, .events = POLLIN };
+    if (link->state == LINK_ENDED)
+        return;
+    halay_loop_watch(loop, link->to.count ? link->in : -1, POLLOUT, NULL, NULL);
+    halay_loop_watch(loop, is_open ? link->out : -1, POLLIN, NULL, NULL);
+    halay_loop_watch(loop, link->err, POLLIN, NULL, NULL);
 }
 
 /* How long it may be silent. */

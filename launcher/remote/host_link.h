@@ -14,10 +14,10 @@
 #ifndef HALAY_LAUNCHER_HOST_LINK_H
 #define HALAY_LAUNCHER_HOST_LINK_H
 
+#include "base/loop.h"
 #include "launcher/common/buffer.h"
 #include "launcher/remote/host_plan.h"
 #include "launcher/remote/tunnel.h"
-#include <poll.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -76,9 +76,8 @@ int link_is_doubted(const struct host_link *link);
 /* How long the caller's loop may wait before it calls link_progress. */
 int link_patience_ms(const struct host_link *link);
 
-enum { LINK_FDS = 3 };
-/* What to poll for, always LINK_FDS entries. is_open: its ranks' output can be taken now. */
-void link_watch(const struct host_link *link, int is_open, struct pollfd *fds);
+/* Names what to wait for before link_progress. is_open: its ranks' output can be taken now. */
+void link_watch(const struct host_link *link, int is_open, struct halay_loop *loop);
 /* Read, deliver, write. is_open as above: ranks' output is delivered only then. */
 void link_progress(struct host_link *link, int is_open);
 /* ssh has been reaped: deliver the rest of what it wrote; then the link is ENDED. */
