@@ -551,13 +551,13 @@ static void job_watch_descriptors(struct job *job)
 
 static void job_watch_deadlines(struct job *job)
 {
-    halay_loop_until(&job->loop, job_elastic_due(job), NULL, NULL);
-    halay_loop_until(&job->loop, job->deadline_us, NULL, NULL);
-    halay_loop_until(&job->loop, job->output.due_us, NULL, NULL);
-    halay_loop_until(&job->loop, job->suspect >= 0 ? job->suspect_us : HALAY_NEVER, NULL, NULL);
-    halay_loop_until(&job->loop, halay_deadline_us(job_watch_patience_ms(job->watch)), NULL, NULL);
+    halay_loop_until(&job->loop, job_elastic_due(job));
+    halay_loop_until(&job->loop, job->deadline_us);
+    halay_loop_until(&job->loop, job->output.due_us);
+    halay_loop_until(&job->loop, job->suspect >= 0 ? job->suspect_us : HALAY_NEVER);
+    halay_loop_until(&job->loop, halay_deadline_us(job_watch_patience_ms(job->watch)));
     for (size_t i = 0; i < job->link_count; i++)
-        halay_loop_until(&job->loop, halay_deadline_us(link_patience_ms(&job->links[i])), NULL, NULL);
+        halay_loop_until(&job->loop, halay_deadline_us(link_patience_ms(&job->links[i])));
 }
 
 /* Read every stream that can be read; one that was not polled costs a call that gives EAGAIN. Each time another one is
@@ -709,6 +709,7 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
                          .input_fd = -1,
                          .suspect = -1,
                          .deadline_us = HALAY_NEVER };
+    halay_loop_init(&job->loop);
     output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, terminal, colours);
     job->output.typed = setting->typed;
     job->output.shown = setting->options->shown_ranks;

@@ -157,7 +157,7 @@ static int front_loop(struct front *front)
         else if (front->pump >= 0 && is_foreground())
             halay_loop_watch(&loop, STDIN_FILENO, POLLIN, pump_in, front);
         halay_loop_watch(&loop, front->signal_fd, POLLIN, front_take_signals, front);
-        halay_loop_until(&loop, front->continue_us, NULL, NULL);
+        halay_loop_until(&loop, front->continue_us);
         if (halay_loop_turn(&loop, HALAY_NEVER) != HALAY_OK) {
             say("cannot wait: %s", strerror(errno));
             processes_end_descendants();

@@ -326,7 +326,7 @@ static void agent_turn(struct agent *agent)
     for (int i = 0; !is_full && i < agent->started; i++)
         for (int which = 0; which < 2; which++)
             halay_loop_watch(loop, agent->ranks[i].fds[which], POLLIN, NULL, NULL);
-    halay_loop_until(loop, halay_deadline_us(agent->leave_us ? LEAVE_MS : ALIVE_MS), NULL, NULL);
+    halay_loop_until(loop, halay_deadline_us(agent->leave_us ? LEAVE_MS : ALIVE_MS));
     if (halay_loop_turn(loop, HALAY_NEVER) != HALAY_OK || !agent_read(agent) || !obey_frames(agent))
         agent->has_lost = 1;
     feed_rank0(agent);
@@ -586,6 +586,7 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
                              .host_ranks.fd = -1,
                              .input = -1,
                              .heard_us = halay_now_us() };
+    halay_loop_init(&agent->loop);
     agent->signal_fd = local_ranks_open_signals();
     if (agent->signal_fd < 0 || !send_greeting()) {
         say("cannot start the agent: %s", strerror(errno));

@@ -89,8 +89,8 @@ static int calls_turn(struct calls *calls, int64_t deadline_us)
     halay_loop_watch(&calls->loop, calls->setting->lifeline, POLLIN, lose_front, calls);
     for (size_t i = 0; i < calls->called; i++)
         link_watch(&calls->links[i], 1, &calls->loop);
-    halay_loop_until(&calls->loop, deadline_us, NULL, NULL);
-    halay_loop_until(&calls->loop, halay_deadline_us(1000), NULL, NULL);
+    halay_loop_until(&calls->loop, deadline_us);
+    halay_loop_until(&calls->loop, halay_deadline_us(1000));
     if (halay_loop_turn(&calls->loop, HALAY_NEVER) != HALAY_OK) {
         say("cannot wait for the hosts: %s", strerror(errno));
         return EXIT_FAILURE;
