@@ -46,6 +46,7 @@ from .call_options import (
 from .constants import ITEM_SIZES, Collective, DType, Reduction, Status, Wire
 from .errors import ClosedError, DuplicateError, HalayError, UnsupportedError, error
 from .rendezvous import Rendezvous
+from .rendezvous import default as default_rendezvous
 from .request import Finish, Request, Tensor, _unread, note_sender
 from .start import begin
 from .watcher import Watcher
@@ -256,6 +257,8 @@ class Context:
         self._unnamed = itertools.count()
         options = _options(process_sets, settings, bootstrap=bootstrap, transport=transport, join_average=join_average)
         self._log = options.log = _writer(log) if log else LOG(0)
+        if not (rendezvous or unique_id or bootstrap):
+            rendezvous = default_rendezvous()
         _set_meeting(options, rendezvous, unique_id, rank, size)
         try:
             self._p = place = begin(options)
@@ -386,8 +389,14 @@ class Context:
         info, name, keep, out, finish = self._prepare(collective, data, out, name=name, **options)
         return Tensor(self, info, name, keep, out, finish)
 
-    def register_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, *, name: str, **options: Unpack[UnnamedReduceOptions]
-                       ) -> Tensor:  # fmt: skip
+    def register_group(
+        self,
+        data: Sequence[Any],
+        out: Optional[Sequence[Any]] = None,
+        *,
+        name: str,
+        **options: Unpack[UnnamedReduceOptions],
+    ) -> Tensor:
         """The same for an all-reduce of several arrays as one (allreduce_group)."""
         info, name, keep, made, finish = self._prepare_group(data, out, name=name, **options)
         return Tensor(self, info, name, keep, made, finish)
@@ -602,7 +611,9 @@ class Context:
         """An all-reduce of several arrays as one, which start and end together. The result is a list."""
         return self._submit(self._prepare_group(data, out, **options))
 
-    def allreduce_group(self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Unpack[ReduceOptions]) -> Any:
+    def allreduce_group(
+        self, data: Sequence[Any], out: Optional[Sequence[Any]] = None, **options: Unpack[ReduceOptions]
+    ) -> Any:
         """The same; waits, and returns the result."""
         return self.allreduce_group_async(data, out, **options).wait()
 

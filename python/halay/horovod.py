@@ -32,6 +32,7 @@ _MODULES = {
     "horovod.common.exceptions": "halay.torch._mpi_ops",
     "horovod.common.process_sets": "halay.torch.process_sets",
     "horovod.common.util": "halay.torch._mpi_ops",
+    "horovod.ray": "halay.ray",
     "horovod.runner": "halay._run",
 }
 _PACKAGES = ("horovod", "horovod.common")

@@ -223,7 +223,9 @@ def allgather(ctx: Context, tree: Any, name: str, **options: Unpack[UnnamedOptio
     return _run(ctx, Collective.ALLGATHER, tree, name, **options)
 
 
-def reduce_scatter(ctx: Context, tree: Any, name: str, *, reduction: str = "sum", **options: Unpack[FactorOptions]) -> Any:
+def reduce_scatter(
+    ctx: Context, tree: Any, name: str, *, reduction: str = "sum", **options: Unpack[FactorOptions]
+) -> Any:
     """Every element reduced over all ranks, of which this rank gets its part of the rows: the first ranks one more
     where they do not come out even."""
     return _run(ctx, Collective.REDUCE_SCATTER, tree, name, reduction=reduction, **options)

@@ -64,3 +64,17 @@ class Rendezvous:
             self.failure = failure
             return int(Status.SYSTEM)
         return int(Status.OK)
+
+
+_default: Optional[Callable[[], Rendezvous]] = None
+
+
+def set_default(make: Optional[Callable[[], Rendezvous]]) -> None:
+    """Contexts of this process that are told no way to meet, halay.torch's too, start with what make() returns: each
+    start needs a prefix of its own. None: as the environment says."""
+    global _default
+    _default = make
+
+
+def default() -> Optional[Rendezvous]:
+    return _default() if _default else None

@@ -18,7 +18,8 @@ ctx.allreduce([1.0], op="max")
 ctx.broadcast([1.0], splits=[1])
 ctx.alltoall([1.0], name=1)
 END
-MYPYPATH=python mypy --cache-dir "$scratch/cache" "$scratch/program.py" >"$scratch/said" 2>&1 && wrong "mypy finds nothing"
+MYPYPATH=python mypy --cache-dir "$scratch/cache" "$scratch/program.py" >"$scratch/said" 2>&1 &&
+    wrong "mypy finds nothing"
 [ "$(grep -o '^[^:]*program.py:[0-9]*: error' "$scratch/said" | cut -d: -f2 | tr '\n' ' ')" = '5 6 7 ' ] ||
     wrong "mypy does not know the options: $(cat "$scratch/said")"
 build_end

@@ -268,8 +268,8 @@ def submit(collective: str, name: Optional[str], process_set: Any, data: Optiona
             return ctx.barrier_async(**options)
         if collective == "broadcast":
             return ctx.broadcast_async(data, **options)
-        start: Any = {"allreduce": ctx.allreduce_async, "allgather": ctx.allgather_async, "alltoall": ctx.alltoall_async,
-                      "reducescatter": ctx.reduce_scatter_async}[collective]
+        start: Any = {"allreduce": ctx.allreduce_async, "allgather": ctx.allgather_async,
+                      "alltoall": ctx.alltoall_async, "reducescatter": ctx.reduce_scatter_async}[collective]
         return start(data, out, **options)
     except (ArgumentError, DuplicateError) as e:
         raise ValueError(str(e)) from e
