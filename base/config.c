@@ -25,7 +25,7 @@ struct row {
 
 static const char *const log_choices[] = { "error", "warning", "info", "debug", NULL };
 static const char *const horovod_log_choices[] = { "trace", "debug", "fatal", "error", NULL };
-static const char *const bootstrap_choices[] = { "auto", "self", "store", "mpi", NULL };
+static const char *const bootstrap_choices[] = { "auto", "self", "store", "mpi", "srun", NULL };
 static const char *const deterministic_choices[] = { "off", "run", "ranks", NULL };
 static const char *const device_algorithm_choices[] = { "auto", "nccl", NULL };
 static const char *const gpus_choices[] = { "none", "auto", NULL };

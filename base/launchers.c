@@ -134,13 +134,15 @@ static void find_listing_job(struct halay_launchers *found)
 /* An MPI launcher that counts one process overrides the step's count, which includes the launcher's own helpers. */
 static void find_other_job(struct halay_launchers *found)
 {
-    found->other_job.size = 0;
+    found->other_job.size = found->other_job.is_srun = 0;
     for (size_t i = 0; i < sizeof other_launchers / sizeof *other_launchers; i++) {
         const char *const names[] = { other_launchers[i].size, other_launchers[i].rank, other_launchers[i].more };
         char *text = found->other_job.variables;
+        const int is_srun = !strcmp(other_launchers[i].launcher, "srun");
         long size = other_size(i);
-        if (size < 2 || (found->mpi_size == 1 && !strcmp(other_launchers[i].launcher, "srun")))
+        if (size < 2 || (found->mpi_size == 1 && is_srun))
             continue;
+        found->other_job.is_srun = is_srun;
         found->other_job.size = (int)size;
         found->other_job.launcher = other_launchers[i].launcher;
         *text = 0;

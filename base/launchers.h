@@ -16,6 +16,7 @@ struct halay_launchers {
         int size;             /* 2 at least; a lower bound where a launcher only numbers its processes */
         const char *launcher; /* static: "srun" */
         char variables[200];  /* "SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=0" */
+        int is_srun;          /* a step of SLURM's (slurm_step.h) */
         int is_list;          /* a list of hosts, on each of which the platform starts one process */
     } other_job;
 };

@@ -191,7 +191,7 @@ struct halay_rank_list {
  * sizeof, then what differs from the default. */
 struct halay_options {
     size_t struct_size;
-    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi"; NULL: the value of HALAY_BOOTSTRAP */
+    const char *bootstrap; /* "auto" (NULL), "self", "store", "mpi", "srun"; NULL: the value of HALAY_BOOTSTRAP */
     const char *transport; /* "auto", "shm", ...: see HALAY_TRANSPORT, whose value NULL selects */
     /* Receives log lines (without newline); NULL: standard error. Called from any thread, with no lock held
      * (halay_group_abort has an exception). */

@@ -65,6 +65,11 @@ struct halay_store_client;
 enum halay_status halay_store_client_open(struct halay_log *log, const char *address, const char *network,
                                           const unsigned char secret[HALAY_SECRET_BYTES], int rank, int timeout_ms,
                                           struct halay_store_client **out, unsigned *reconnects);
+/* Returns HALAY_OK if a store with this secret answers at the address within this time; it does not count as a
+ * connection there. HALAY_ERR_AUTH: the answer is a store's that has another secret, or no store's. Else what ended the
+ * connection. Nothing is logged. */
+enum halay_status halay_store_probe(const char *address, const unsigned char secret[HALAY_SECRET_BYTES],
+                                    int timeout_ms);
 /* Set a key (replaces what was there). */
 enum halay_status halay_store_set(struct halay_store_client *client, const char *key, const void *value, size_t bytes);
 /* Wait for a key and copy its value, which must have exactly `bytes` bytes (HALAY_ERR_FORMAT otherwise). */

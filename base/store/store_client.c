@@ -389,6 +389,34 @@ enum halay_status halay_store_client_open(struct halay_log *log, const char *add
     return HALAY_OK;
 }
 
+enum halay_status halay_store_probe(const char *address, const unsigned char secret[HALAY_SECRET_BYTES], int timeout_ms)
+{
+    const int64_t deadline_us = halay_deadline_us(timeout_ms);
+    struct store_handshake h;
+    struct addrinfo *to;
+    size_t have = 0;
+    int fd = -1;
+
+    enum halay_status status = store_init(NULL);
+    if (status == HALAY_OK)
+        status = parse_address(NULL, address, &to);
+    if (status != HALAY_OK)
+        return status;
+    status = halay_socket_connect(to->ai_addr, to->ai_addrlen, NULL, deadline_us, &fd);
+    freeaddrinfo(to);
+    store_make_hello(&h, secret, STORE_VERSION, 0);
+    if (status == HALAY_OK)
+        status = halay_socket_send(fd, h.hello, STORE_HELLO_BYTES, deadline_us);
+    if (status == HALAY_OK)
+        status = halay_socket_receive(fd, h.challenge, STORE_HELLO_BYTES, &have, deadline_us);
+    if (status == HALAY_OK && !store_is_challenge(&h, secret))
+        status = HALAY_ERR_AUTH;
+    if (fd >= 0)
+        close(fd);
+    sodium_memzero(&h, sizeof h);
+    return status;
+}
+
 int halay_store_client_fd(const struct halay_store_client *client)
 {
     return client->fd;

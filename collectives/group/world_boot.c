@@ -104,8 +104,9 @@ static enum halay_status boot_elastic(struct halay_world *world, const struct ha
     return status == HALAY_OK ? halay_elastic_client_boot(carried->elastic_client, &world->boot) : status;
 }
 
-/* If each of them continued alone nothing would fail: only the sums would be wrong. */
-static enum halay_status refuse_to_be_alone(const struct halay_world *world)
+/* If each of them continued alone nothing would fail: only the sums would be wrong. why_not: "" or why srun's variables
+ * do not do. */
+static enum halay_status refuse_to_be_alone(const struct halay_world *world, const char *why_not)
 {
     return halay_fail(
         world->log, HALAY_ERR_UNSUPPORTED,
@@ -114,12 +115,26 @@ static enum halay_status refuse_to_be_alone(const struct halay_world *world)
         "halay's MPI module (in SLURM srun --mpi=pmix, or pmi2), or let the program bring its ranks together "
         "(rendezvous "
         "or unique_id in struct halay_options; the backend \"halay\" of torch.distributed does), or give "
-        "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own",
+        "HALAY_BOOTSTRAP=self if each process is meant to be a job of its own%s%s",
         world->config.launchers.other_job.launcher, world->config.launchers.other_job.size,
-        world->config.launchers.other_job.variables);
+        world->config.launchers.other_job.variables, *why_not ? "; the step's variables do not do: " : "", why_not);
 }
 
-static enum halay_status boot_choose(struct halay_world *world)
+/* Both by srun alone and at the user's wish, where srun provides a PMI. */
+static enum halay_status boot_slurm(struct halay_world *world, const struct halay_world_options *options)
+{
+    struct halay_slurm_step step;
+    char why[400];
+
+    if (halay_slurm_step_read(&step, why, sizeof why) == HALAY_OK)
+        return halay_boot_slurm_create(world->log, &world->config, &step, options ? options->watch : NULL,
+                                       &world->boot);
+    if (halay_world_is_auto(world->config.bootstrap))
+        return refuse_to_be_alone(world, why);
+    return halay_fail(world->log, HALAY_ERR_UNSUPPORTED, "HALAY_BOOTSTRAP=srun: %s", why);
+}
+
+static enum halay_status boot_choose(struct halay_world *world, const struct halay_world_options *options)
 {
     const struct halay_config *config = &world->config;
     const char *which = config->bootstrap;
@@ -130,8 +145,11 @@ static enum halay_status boot_choose(struct halay_world *world)
     int is_by_itself = halay_world_is_auto(which);
     if (halay_world_is_set_to(which, "store") || (is_by_itself && config->store_address))
         return halay_boot_store_create(world->log, config, &world->boot);
-    if (is_by_itself && config->launchers.mpi_size < 2 && config->launchers.other_job.size)
-        return refuse_to_be_alone(world);
+    int is_other_job = is_by_itself && config->launchers.mpi_size < 2 && config->launchers.other_job.size;
+    if (halay_world_is_set_to(which, "srun") || (is_other_job && config->launchers.other_job.is_srun))
+        return boot_slurm(world, options);
+    if (is_other_job)
+        return refuse_to_be_alone(world, "");
     if (halay_world_is_set_to(which, "mpi") || (is_by_itself && is_mpi_job))
         return boot_mpi(world);
     return halay_boot_self_create(world->log, &world->boot);
@@ -150,7 +168,7 @@ enum halay_status halay_world_boot(struct halay_world *world, const struct halay
     else if (options && options->unique_id)
         status = boot_unique(world, options);
     else
-        status = world->carried ? boot_elastic(world, options) : boot_choose(world);
+        status = world->carried ? boot_elastic(world, options) : boot_choose(world, options);
     if (status != HALAY_OK)
         return status;
     world->boot->watch = options ? options->watch : NULL;

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Join, the secret: the user's own file is written under another name and linked into place, so that no node sees half
- * of it, and the first of several wins.
+ * Join, the secret: from what there is.
  */
 #include "launcher/remote/join_secret.h"
 #include "base/config.h"
+#include "base/secure/user_secret.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { SECRET_LEAST = 16, SECRET_KEY = 32, SECRET_MAX = 1 << 16, OWN_BYTES = 32 };
+enum { SECRET_LEAST = 16, SECRET_KEY = 32, SECRET_MAX = 1 << 16 };
 
 /* ---- from what there is ------------------------------------------------------------------------------------------ */
 
@@ -116,75 +114,13 @@ static const char remedy[] =
     "give all nodes the same --secret-file FILE, or HALAY_SECRET in the environment; or --insecure, if all who can "
     "reach these nodes may run programs on them";
 
-static int find_own_path(char path[PATH_MAX])
-{
-    const char *config = halay_environment_get("XDG_CONFIG_HOME"), *home = halay_environment_get("HOME");
-    int n = PATH_MAX;
-
-    if (config && *config == '/')
-        n = snprintf(path, PATH_MAX, "%s/halay/secret", config);
-    else if (home && *home == '/')
-        n = snprintf(path, PATH_MAX, "%s/.config/halay/secret", home);
-    return n < PATH_MAX - 16; /* there is room for a draft's name */
-}
-
-/* The folder of a path, and that folder's. They may be there, and need not be: opening the file will tell. */
-static void make_folders(const char *path)
-{
-    char folder[PATH_MAX];
-
-    snprintf(folder, sizeof folder, "%s", path);
-    *strrchr(folder, '/') = 0;
-    char *last = strrchr(folder, '/');
-    *last = 0;
-    if (*folder)
-        mkdir(folder, S_IRWXU);
-    *last = '/';
-    mkdir(folder, S_IRWXU);
-}
-
-static int write_random(int fd)
-{
-    unsigned char drawn[OWN_BYTES];
-    char text[2 * OWN_BYTES + 2];
-
-    if (halay_store_draw_secret(NULL, drawn) != HALAY_OK) {
-        errno = EIO;
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof drawn; i++) /* as text, which can be copied by hand */
-        snprintf(text + 2 * i, 3, "%02x", drawn[i]);
-    text[2 * OWN_BYTES] = '\n';
-    int ok = write(fd, text, 2 * OWN_BYTES + 1) == 2 * OWN_BYTES + 1 && fsync(fd) == 0;
-    explicit_bzero(drawn, sizeof drawn);
-    explicit_bzero(text, sizeof text);
-    return ok;
-}
-
-/* 0 (errno): it could not be made, and is not there. */
-static int make_own(const char *path)
-{
-    char draft[PATH_MAX];
-
-    make_folders(path);
-    snprintf(draft, sizeof draft, "%.*s.XXXXXX", (int)sizeof draft - 8, path);
-    int fd = mkostemp(draft, O_CLOEXEC); /* with mode 0600 */
-    if (fd < 0)
-        return 0;
-    int ok = write_random(fd) && (link(draft, path) == 0 || errno == EEXIST), error = errno;
-    close(fd);
-    unlink(draft);
-    errno = error;
-    return ok;
-}
-
 int join_secret_find_own(char path[PATH_MAX])
 {
-    if (!find_own_path(path)) {
+    if (!halay_user_secret_path(path)) {
         say("--join needs a secret between the nodes, and there is no home folder (HOME) to keep one in: %s", remedy);
         return EXIT_USAGE;
     }
-    if (access(path, F_OK) == 0 || make_own(path))
+    if (access(path, F_OK) == 0 || halay_user_secret_make(path))
         return 0;
     say("--join needs a secret between the nodes, and '%s' cannot be made: %s; %s", path, strerror(errno), remedy);
     return EXIT_USAGE;
@@ -194,7 +130,7 @@ int join_secret_has_own(void)
 {
     char path[PATH_MAX];
 
-    return find_own_path(path) && access(path, F_OK) == 0;
+    return halay_user_secret_path(path) && access(path, F_OK) == 0;
 }
 
 void join_secret_explain(const char *own_file)

@@ -913,6 +913,22 @@ static void check_secret(struct halay_log *log)
     CHECK(halay_store_read_secret(log, fd, read_back) == HALAY_ERR_SYSTEM, "closed");
 }
 
+/* A look at a store, which does not count there. */
+static void check_probe(void)
+{
+    struct halay_store_counts before, after;
+    struct service service, *s = &service;
+
+    service_start(s);
+    halay_store_server_count(s->server, &before);
+    CHECK(halay_store_probe(address(s), secret, 5000) == HALAY_OK);
+    CHECK(halay_store_probe(address(s), other_secret, 5000) == HALAY_ERR_AUTH);
+    CHECK(halay_store_probe("127.0.0.1:1", secret, 5000) == HALAY_ERR_SYSTEM);
+    halay_store_server_count(s->server, &after);
+    CHECK(after.connections == before.connections);
+    service_stop(s);
+}
+
 int main(void)
 {
     struct halay_log log;
@@ -926,7 +942,7 @@ int main(void)
     check_addresses(&log);
     check_descriptors_return(&log);
     check_sleep(&log);
-
+    check_probe();
     service_start(&s);
     int silent = raw_connect(address(&s)), half = raw_connect(address(&s)), unproved = raw_connect(address(&s));
     struct store_handshake h;

@@ -3,7 +3,7 @@
 #
 # A SLURM of four nodes in a lab, with its own munge: examples/slurm/train.sbatch as it stands, the agents' steps for
 # longer than the silence that a host is given up after, scancel with all processes told at once, srun as the MPI's
-# launcher. Skipped where there is no SLURM (Debian: slurm-wlm munge, from 20.11 on); needs root.
+# launcher, and srun alone. Skipped where there is no SLURM (Debian: slurm-wlm munge, from 20.11 on); needs root.
 . "$top_srcdir/tests/lab/lib.sh"
 
 PATH=$PATH:/usr/sbin:/sbin
@@ -51,7 +51,7 @@ done
 
 # halay-tft stands for a program here: it says what it was called with, and ends well when it is told, like the real
 # one.
-mkdir "$scratch/bin" "$scratch/job" && ln -s "$build/launcher/halayrun" "$scratch/bin/halayrun"
+mkdir "$scratch/bin" "$scratch/job" "$scratch/home" && ln -s "$build/launcher/halayrun" "$scratch/bin/halayrun"
 cat >"$scratch/bin/halay-tft" <<'END'
 #!/bin/sh
 trap 'echo "$HALAY_RANK got USR1"; exit 0' USR1
@@ -61,8 +61,8 @@ while :; do sleep 0.1; done
 END
 chmod +x "$scratch/bin/halay-tft"
 # on_1 COMMAND...: where users of the cluster are
-on_1() { (cd "$scratch/job" && timeout 200 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" "$@" \
-    </dev/null); }
+on_1() { (cd "$scratch/job" && timeout 200 sh "$lab_script" enter $lab 1 env PATH="$scratch/bin:$PATH" \
+    HOME="$scratch/home" "$@" </dev/null); }
 submit() { on_1 sbatch --parsable "$(realpath "$top_srcdir")/examples/slurm/train.sbatch" 2>"$dir/err"; }
 log_has() { test "$(grep -cE "$2" "$scratch/job/tft-$1.log")" = "$3"; }
 has_ended() { on_1 scontrol show job "$1" | grep -q "JobState=$2"; }
@@ -103,10 +103,34 @@ else
         "$(realpath "$top_srcdir")/tests/python/torch_start.py" "$scratch/job/store" >"$dir/out" 2>"$dir/err"
     check "srun starts ranks of torch.distributed" test "$(grep -c 'of 2 met' "$dir/out")" = 2
 fi
-on_1 srun -n 2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
-check "tasks that cannot meet are refused" \
-    test "$(grep -c 'one of 2 (SLURM_STEP_NUM_TASKS=2, SLURM_PROCID=[01])' "$dir/err")" = 2
+# --- srun alone ------------------------------------------------------------------------------------------------------
+on_1 srun -N 3 -n 4 "$build/tests/launcher/world_probe" 2 >"$dir/out" 2>"$dir/err"
+check "tasks of three nodes make one job, twice: $(cat "$dir/err")" test "$?:$(grep -c 'of 4' "$dir/out")" = 0:8
+on_1 srun -N 2 -n 4 --distribution=cyclic sh -c 'for i in 1 2 3; do "$0"; done' "$build/tests/launcher/world_probe" \
+    >"$dir/out" 2>"$dir/err"
+check "and so do three programs of a step: $(cat "$dir/err")" test "$(grep -c 'of 4' "$dir/out")" = 12
+on_1 salloc --quiet -N 4 srun -N 2 -n 2 --relative=2 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
+check "and a step of an allocation's last nodes: $(cat "$dir/err")" test "$(grep -c 'of 2' "$dir/out")" = 2
+on_1 srun -N 2 -n 2 --distribution=arbitrary --nodelist=$name-3,$name-2 "$build/tests/launcher/world_probe" \
+    >"$dir/out" 2>"$dir/err"
+check "in an order of the user's they are refused" test "$(grep -c "first node, '$name-2'" "$dir/err")" = 2
 check "and compute nothing" test ! -s "$dir/out"
+# Rank 1 is lost: of its step, srun ends nothing by itself.
+if ldd "$library" | grep -q libasan || ! /usr/bin/python3 -c 'import numpy'; then
+    echo "skipped: no interpreter for halay and numpy"
+else
+    began_lost=$(date +%s)
+    on_1 env HALAY_LIBRARY="$library" PYTHONPATH="$(realpath "$top_srcdir")/python" srun -N 2 -n 3 /usr/bin/python3 -c '
+import halay, numpy, os, signal
+job = halay.Context()
+print("the sum is %g" % job.allreduce(numpy.ones(1), name="first")[0], flush=True)
+if job.rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+job.allreduce(numpy.ones(1), name="second")' >"$dir/out" 2>"$dir/err"
+    check "python3 in srun: $(cat "$dir/err")" test "$(grep -c 'the sum is 3' "$dir/out")" = 3
+    check "the others end when one is lost" test $(($(date +%s) - began_lost)) -lt 25
+    check "and name it: $(cat "$dir/err")" test "$(grep -c 'rank 1' "$dir/err")" -ge 2
+fi
 on_1 srun -n 1 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "one task is a job of one rank" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
 on_1 salloc --quiet -n 4 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"

@@ -159,3 +159,50 @@ pod 0
 check "both start one job: $(cat "$dir/err.0")" test "$?:$(grep -c 'of 4' "$dir/out.0")" = 0:4
 wait $!
 check "the other pod ends with it" test $? = 0
+
+# A step of srun's, without PMI: rank 0 serves the start on the first node. task RANK SIZE [VARIABLE...]
+step=SLURM_JOB_ID=$((RANDOM + 1))
+task() { local rank=$1 size=$2; shift 2; clean "$step" SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=$size SLURM_PROCID=$rank \
+    SLURM_STEP_NODELIST="localhost,n[1-3]" HALAY_START_TIMEOUT=${patience:-30} "$@" "$world" ${times-} \
+    >"$dir/out.$rank" 2>"$dir/err.$rank" </dev/null; }
+# tasks SIZE [VARIABLE...]: all of them; *codes*
+tasks() {
+    local size=$1 rank pids=()
+    shift
+    codes=''
+    for ((rank = size - 1; rank >= 0; rank--)); do
+        task $rank "$size" "$@" &
+        pids[rank]=$!
+    done
+    for ((rank = 0; rank < size; rank++)); do
+        wait ${pids[rank]}
+        codes=$codes$?
+    done
+}
+times=3
+tasks 3
+check "tasks of srun make one job, three times: $(cat "$dir"/err.[0-2])" \
+    test "$codes:$(cat "$dir"/out.[0-2] | grep -c 'of 3')" = 000:9
+times=1
+check "with a secret of the user's: $(ls -l "$HOME/.config/halay/secret")" \
+    test "$(stat -c %a:%s "$HOME/.config/halay/secret")" = 600:65
+tasks 2
+check "the next program of the step: $(cat "$dir"/err.[0-1])" \
+    test "$codes:$(cat "$dir"/out.[0-1] | grep -c 'of 2')" = 00:2
+hold_port port
+tasks 2 HALAY_PORTS=$port-$((port + 3))
+check "at a port of the user's: $(cat "$dir"/err.[0-1])" test "$codes" = 00
+tasks 2 HALAY_BOOTSTRAP=srun PMI_SIZE=2 PMI_RANK=0
+check "where srun has a PMI: $(cat "$dir"/err.[0-1])" test "$codes" = 00
+mkdir "$dir/home.2"
+patience=5 task 0 2 &
+first=$!
+patience=3 task 1 2 HOME="$dir/home.2"
+check "two homes, two secrets" \
+    grep -q "does not hold this rank's secret: where nodes do not share the home" "$dir/err.1"
+wait $first
+check "rank 0 names the one that is missing: $(cat "$dir/err.0")" grep -q 'rank 1' "$dir/err.0"
+patience=1 task 1 2
+check "no rank 0" grep -q "rank 0 has not answered on 'localhost' within 1000 ms" "$dir/err.1"
+task 1 2 SLURM_DISTRIBUTION=arbitrary
+check "an order of the user's" grep -q "variables do not do: rank 0 need not be on the step's first node" "$dir/err.1"

@@ -6,6 +6,7 @@
  *   store        the launcher's authenticated TCP store (base/store/store.h)    boot_store.c
  *                the same, in an elastic job                                    elastic_client.c
  *                the same, served by one of the ranks                           boot_unique.c
+ *   srun         the same, found by the step's variables                        boot_slurm.c
  *   rendezvous   the program's own key-value store                              boot_rendezvous.c
  *   mpi          an MPI communicator (in the mpi module)                        mpi_boot.c
  */
@@ -15,6 +16,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/net/listen.h"
+#include "base/slurm_step.h"
 #include "halay_types.h"
 #include <stddef.h>
 
@@ -62,6 +64,11 @@ static inline enum halay_status halay_boot_allgather(struct halay_boot *boot, co
 enum halay_status halay_boot_self_create(struct halay_log *log, struct halay_boot **out);
 /* HALAY_ERR_CONFIG: the launcher's variables are not all there; else what halay_store_client_open returns. */
 enum halay_status halay_boot_store_create(struct halay_log *log, const struct halay_config *config,
+                                          struct halay_boot **out);
+/* A step of SLURM's, of several tasks: rank 0 serves the store on its node. Waits for it, at most the time of config.
+ * HALAY_ERR_TIMEOUT; what halay_user_secret_key and halay_store_client_open return. */
+enum halay_status halay_boot_slurm_create(struct halay_log *log, const struct halay_config *config,
+                                          const struct halay_slurm_step *step, struct halay_boot_watch *watch,
                                           struct halay_boot **out);
 /* rendezvous is borrowed for the call, what its arg points to until the last allgather. Waits for rank 0, at most
  * timeout_ms. HALAY_ERR_ARGUMENT: it is not as it should be; HALAY_ERR_MISMATCH: rank 0 was given another size;

@@ -41,5 +41,10 @@ enum halay_status halay_boot_store_create_at(struct halay_log *log, int rank, in
 enum halay_status halay_boot_store_create_unique(struct halay_log *log, int rank, int size,
                                                  struct halay_store_access *access, unsigned number,
                                                  struct halay_boot **out);
+/* The same in a step of SLURM's, with listeners as config has them. host_end: what halay_store_host_start gave this
+ * rank, which is taken over; -1: it serves no store. */
+enum halay_status halay_boot_store_create_slurm(struct halay_log *log, const struct halay_config *config,
+                                                const struct halay_slurm_step *step, struct halay_store_access *access,
+                                                int host_end, struct halay_boot **out);
 
 #endif

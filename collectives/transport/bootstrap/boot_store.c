@@ -13,14 +13,20 @@
  * Getting a key waits until it is set, so nothing has to be polled. Keys are never used twice, so a rank that is late
  * can still read what the others have read long ago.
  */
+#include "base/clock.h"
 #include "collectives/transport/bootstrap/boot_impl.h"
 #include "collectives/transport/bootstrap/boot_tree.h"
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { HOST_MS = 100 }; /* where the launcher has set none, nothing answers */
+enum {
+    HOST_MS = 100,      /* where the launcher has set none, nothing answers */
+    LAST_WAIT_MS = 1000 /* after a start that has failed: some rank may never have come */
+};
 
 struct boot_store {
     struct halay_boot base;
@@ -28,6 +34,7 @@ struct boot_store {
     struct halay_store_access access;  /* owned, unless the caller lent another one */
     const struct halay_config *config; /* borrowed; NULL: another one's connection, which is open */
     struct halay_boot_tree tree;
+    int host_end, host_end_ms;       /* owned: readable when this rank's store has ended, -1: none; how long to wait */
     char asked[HALAY_STORE_KEY_MAX]; /* the key that the store has been asked for last; "": none */
 };
 
@@ -214,10 +221,31 @@ static void unique_finish(struct halay_boot *boot)
     self->access.client = NULL;
 }
 
+/* Serves the others until they have all left, or this time is over: the process may end next. */
+static void wait_for_others(struct boot_store *self, int timeout_ms)
+{
+    const int64_t deadline_us = halay_deadline_us(timeout_ms);
+    struct pollfd p = { .fd = self->host_end, .events = POLLIN };
+
+    if (self->host_end < 0)
+        return;
+    while (poll(&p, 1, halay_deadline_left_ms(deadline_us)) < 0 && errno == EINTR)
+        ;
+    close(self->host_end);
+    self->host_end = -1;
+}
+
+static void slurm_finish(struct halay_boot *boot)
+{
+    unique_finish(boot);
+    wait_for_others((struct boot_store *)boot, ((struct boot_store *)boot)->host_end_ms);
+}
+
 static void store_destroy(struct halay_boot *boot)
 {
     store_finish(boot);
     halay_store_access_close(&((struct boot_store *)boot)->access);
+    wait_for_others((struct boot_store *)boot, LAST_WAIT_MS);
     if (boot->port.is_open)
         close(boot->port.fd);
     free(boot);
@@ -250,6 +278,15 @@ static const struct halay_boot_ops unique_ops = {
     .destroy = store_destroy,
 };
 
+static const struct halay_boot_ops slurm_ops = {
+    .name = "srun",
+    .allgather = store_allgather,
+    .broadcast = store_broadcast,
+    .secret = store_secret,
+    .finish = slurm_finish,
+    .destroy = store_destroy,
+};
+
 static struct boot_store *boot_store_new(struct halay_log *log, int rank, int size)
 {
     struct boot_store *self = calloc(1, sizeof *self);
@@ -257,6 +294,7 @@ static struct boot_store *boot_store_new(struct halay_log *log, int rank, int si
     if (!self)
         return NULL;
     self->base = (struct halay_boot){ .ops = &store_ops, .rank = rank, .size = size, .log = log };
+    self->host_end = -1;
     self->tree.boot = &self->base;
     self->tree.keys =
         (struct halay_boot_keys){ .arg = self, .set = key_set, .get = key_get, .fd = key_fd, .is_over = is_over };
@@ -296,6 +334,25 @@ enum halay_status halay_boot_store_create_unique(struct halay_log *log, int rank
     self->rendezvous = (struct halay_store_rendezvous){ .access = &self->access, .prefix = "boot/", .number = number };
     name_tree(self);
     *out = &self->base;
+    return HALAY_OK;
+}
+
+enum halay_status halay_boot_store_create_slurm(struct halay_log *log, const struct halay_config *config,
+                                                const struct halay_slurm_step *step, struct halay_store_access *access,
+                                                int host_end, struct halay_boot **out)
+{
+    enum halay_status status = halay_boot_store_create_unique(log, step->rank, step->size, access, 0, out);
+
+    if (status != HALAY_OK) {
+        if (host_end >= 0)
+            close(host_end);
+        return status;
+    }
+    struct boot_store *self = (struct boot_store *)*out;
+    self->base.ops = &slurm_ops;
+    self->host_end = host_end;
+    self->host_end_ms = config->start_timeout_ms;
+    self->tree.network = (struct halay_network){ config->network_interface, { config->ports[0], config->ports[1] } };
     return HALAY_OK;
 }
 
