@@ -12,10 +12,10 @@ struct buffer {
     size_t count, room;
 };
 
-/* 0 if there is no memory: nothing is appended. */
+/* Returns 0 without memory: nothing is appended. */
 int buffer_append(struct buffer *buffer, const void *bytes, size_t count);
 void buffer_remove_front(struct buffer *buffer, size_t count);
-/* Write to fd, which is non-blocking, as much as it takes now; 0 if it takes no more at all (errno). */
+/* Writes to fd, which is non-blocking, until it would block. Returns 0 if it takes no more at all (errno). */
 int buffer_write(struct buffer *buffer, int fd);
 void buffer_fini(struct buffer *buffer); /* it can be used again */
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Takes ownership of word; NULL: there was no memory for it. */
+/* Takes ownership of word; NULL: its memory could not be allocated. */
 static void add_owned(struct words *words, char *word)
 {
     char **grown = word && !words->has_failed ? realloc(words->at, (words->count + 2) * sizeof *grown) : NULL;

@@ -11,7 +11,7 @@
 struct words {
     char **at; /* owned, as are the words; NULL at the end once there is one */
     size_t count;
-    int has_failed; /* there was no memory for a word: it and all later ones are missing */
+    int has_failed; /* memory for a word could not be allocated: it and all later ones are missing */
 };
 
 void words_add(struct words *words, const char *word); /* a copy */

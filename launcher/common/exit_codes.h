@@ -11,7 +11,7 @@ enum {
     EXIT_CANNOT_RUN = 126, /* the program is there */
     EXIT_NOT_FOUND = 127,
     EXIT_SIGNAL = 128, /* and the number of the signal that ended it */
-    EXIT_SSH = 255,    /* ssh itself failed, or what stands in for it */
+    EXIT_SSH = 255,    /* ssh itself failed, or the program in its place */
 };
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { RANKS_MAX = 65536 }; /* of a job */
 
-/* The highest rank of the list; -1: this is no list. */
+/* Returns the highest rank of the list; -1: not a list. */
 int rank_list_last(const char *text);
 int rank_list_has(const char *text, int rank); /* text: a list */
 

@@ -23,7 +23,7 @@ void say(const char *format, ...)
         length = sizeof line - 2;
     line[length] = '\n';
     if (write(STDERR_FILENO, line, length + 1) < 0)
-        return; /* nobody reads it */
+        return; /* it has no reader */
 }
 
 int say_no_memory(void)

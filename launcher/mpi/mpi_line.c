@@ -13,7 +13,7 @@
  *     files          a folder           a prefix of names      patterns       patterns             patterns
  *     ssh's words    plm_rsh_args       plm_ssh_args           HYDRA_LAUNCHER_EXTRA_ARGS  -bootstrap-exec-args
  *
- * Open MPI runs its daemon on other hosts by a bare name, so any MPI in a login's PATH might answer: --prefix says
+ * Open MPI runs its daemon on other hosts by a bare name, so any MPI in a login's PATH might answer: --prefix names
  * which one is meant. Open MPI 5 loses the ranks' output if it is given a folder (up to 5.0.11 it takes an existing
  * folder for an error), so it is given a prefix of file names. Intel's mpirun is a shell script that a signal ends
  * while the ranks run on. mpiexec.hydra, which the script calls, passes signals on; the script's only other use is to
@@ -25,7 +25,7 @@
 
 enum {
     TREE_HOSTS = 64
-}; /* with so many hosts, halayrun's host calls all at once, instead of hosts calling each other */
+}; /* from this number of hosts on, halayrun's host calls all at once, instead of hosts calling each other */
 
 static const struct {
     const char *word, *name, *program;
@@ -127,7 +127,7 @@ static void add_hosts(struct words *line, const char *option, enum list_style st
     free(text);
 }
 
-/* How many ranks each host gets. */
+/* Counts the ranks of each host. */
 static enum halay_status count_ranks(const struct mpi_job *job, int *counts, char *why, size_t size)
 {
     int *host_of_rank = calloc((size_t)job->ranks, sizeof *host_of_rank);
@@ -142,7 +142,7 @@ static enum halay_status count_ranks(const struct mpi_job *job, int *counts, cha
 }
 
 /* The most ranks that one host gets. */
-static int fullest(const struct mpi_job *job, const int *counts)
+static int count_fullest(const struct mpi_job *job, const int *counts)
 {
     int most = job->hosts ? 0 : job->ranks;
 
@@ -208,7 +208,7 @@ static void add_open_mpi_placement(const struct mpi_job *job, const int *counts,
         words_add(line, "--oversubscribe");
     words_add(line, "--map-by");
     if (job->cores)
-        words_addf(line, "ppr:%d:node:PE=%d%s", fullest(job, counts), job->cores, more);
+        words_addf(line, "ppr:%d:node:PE=%d%s", count_fullest(job, counts), job->cores, more);
     else
         words_addf(line, "slot%s", more);
     words_add(line, "--bind-to");
@@ -411,8 +411,7 @@ static enum halay_status check_hosts(const struct mpi_job *job, char *why, size_
 {
     for (size_t i = 0; job->hosts && i < job->hosts->count; i++)
         if (strchr(job->hosts->at[i].name, ':')) {
-            snprintf(why, size,
-                     "host '%s': the list of hosts of %s takes no IPv6 address; give a name that stands for it",
+            snprintf(why, size, "host '%s': the list of hosts of %s takes no IPv6 address; give a name for it",
                      job->hosts->at[i].name, flavours[job->flavour].name);
             return HALAY_ERR_ARGUMENT;
         }

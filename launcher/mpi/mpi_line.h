@@ -2,7 +2,7 @@
  *
  * The command line by which an MPI's own launcher starts the ranks: what `halayrun --mpi` prints or becomes. Pure.
  *
- * Ranks under mpirun meet through MPI: there is no store and no secret, and the line has nothing of the engine's but
+ * Ranks under mpirun meet through MPI: without a store or a secret, and the line has nothing of the engine's but
  * names of variables. It does not say how MPI moves data, so that UCX stays the default where it is.
  */
 #ifndef HALAY_LAUNCHER_MPI_LINE_H
@@ -18,7 +18,7 @@ enum mpi_flavour mpi_flavour_parse(const char *word);
 const char *mpi_flavour_name(enum mpi_flavour flavour);    /* "Open MPI 4"; static storage */
 const char *mpi_flavour_program(enum mpi_flavour flavour); /* "mpirun", "mpiexec.hydra", "srun" */
 
-/* Identify the launcher by the output of `mpirun --version` or `srun --version`; MPI_NONE if it is none of these. */
+/* Identifies the launcher by the output of `mpirun --version` or `srun --version`; MPI_NONE if it is unknown. */
 enum mpi_flavour mpi_flavour_of_version(const char *text);
 
 /* The batch system in which an Intel MPI finds its hosts by itself. */
@@ -49,8 +49,8 @@ struct mpi_job {
  * Call words_fini on line in any case. */
 enum halay_status mpi_line_make(const struct mpi_job *job, struct words *line, char *why, size_t size);
 
-/* What was asked for and this launcher cannot do, though the ranks run without it: a line for each, from index 0; NULL
- * past the last. Static storage. */
+/* Returns what was asked for and this launcher cannot do, though the ranks run without it: a line for each, from 0 on;
+ * NULL past the last. Static storage. */
 const char *mpi_line_lacks(const struct mpi_job *job, size_t index);
 
 #endif

@@ -75,7 +75,7 @@ static enum mpi_flavour find_flavour(const struct options *options)
             "--mpi-flavour openmpi4, openmpi5, mpich, intel or srun",
             asked, (int)strcspn(text, "\n"), text);
     else if (options->verbose)
-        say("%s, as '%s' says", mpi_flavour_name(flavour), asked);
+        say("%s, by the output of '%s'", mpi_flavour_name(flavour), asked);
     return flavour;
 }
 
@@ -84,7 +84,7 @@ static int is_open_mpi(enum mpi_flavour flavour)
     return flavour == MPI_OPEN_4 || flavour == MPI_OPEN_5;
 }
 
-/* ---- what goes on the line --------------------------------------------------------------------------------------- */
+/* ---- what is on the line ----------------------------------------------------------------------------------------- */
 
 static void add_once(struct words *names, const char *name, size_t length)
 {
@@ -183,7 +183,7 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
     return code;
 }
 
-/* Options for what halayrun does itself without --mpi; here nobody does it. */
+/* Options for what halayrun does itself without --mpi; MPI's launcher does not do it. */
 static void warn_of_unused(const struct options *options)
 {
     static const char *const names[] = { "--grace",           "--stop-grace",   "--gpus",
@@ -227,7 +227,7 @@ static int plan_ssh(const struct options *options, struct mpi_making *m)
     return 0;
 }
 
-/* Is this option among the user's own words for the launcher? */
+/* Returns nonzero if this option is among the user's own words for the launcher. */
 static int is_among_words(const struct words *more, const char *option)
 {
     size_t length = strlen(option);
@@ -260,7 +260,7 @@ static void find_installation(struct mpi_making *m)
     m->job.installed = m->installed;
 }
 
-/* What Intel's mpirun would tell its mpiexec.hydra, unless the user's variables do. */
+/* Returns what Intel's mpirun would pass to its mpiexec.hydra, unless the user's variables do. */
 static enum mpi_batch intel_batch(enum allocation_kind kind)
 {
     static const char *const told[] = { "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_RMK" };
@@ -280,8 +280,8 @@ static enum mpi_batch intel_batch(enum allocation_kind kind)
     }
 }
 
-/* Without a plugin for MPI, each of srun's ranks would be alone in its world. A site's default stands; if there is
- * none, prefer PMIx, which Open MPI and new MPICHs speak, to PMI 2. */
+/* Without a plugin for MPI, each of srun's ranks would be alone in its world. A site's default is kept; without
+ * one, PMIx, which Open MPI and new MPICHs speak, is preferred to PMI 2. */
 static const char *find_plugin(const struct words *more)
 {
     static const char *const known[] = { "pmix", "pmi2" };
@@ -296,7 +296,7 @@ static const char *find_plugin(const struct words *more)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strstr(text, known[i]))
             return known[i];
-    say("warning: this SLURM's MpiDefault is none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not "
+    say("warning: this SLURM has MpiDefault=none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not "
         "find each other "
         "through MPI; start them by halayrun without --mpi");
     return NULL;
@@ -333,7 +333,7 @@ static int plan_words(const struct options *options, struct mpi_making *m)
     return 0;
 }
 
-static void warn(const struct options *options, const struct mpi_job *job)
+static void warn_of_limits(const struct options *options, const struct mpi_job *job)
 {
     const char *text;
 
@@ -378,7 +378,7 @@ static int make_line(struct halay_log *log, const struct options *options, struc
         say("%s", why);
         return EXIT_USAGE;
     }
-    warn(options, &m->job);
+    warn_of_limits(options, &m->job);
     return 0;
 }
 

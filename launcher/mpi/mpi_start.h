@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "launcher/cli/options.h"
 
-/* Finds out which MPI is installed, unless an option says so, and prints its line (--dry-run) or executes it, with the
+/* Finds out which MPI is installed, unless an option names it, and prints its line (--dry-run) or executes it, with the
  * environment as it is. Returns only if it has printed (0) or cannot start (an exit code, reported). May wait for
  * `mpirun --version`. */
 int mpi_start(struct halay_log *log, const struct options *options);

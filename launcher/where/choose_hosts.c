@@ -86,7 +86,7 @@ static int take_per_host(struct options *options, struct host_list *hosts)
     int ranks = options->per_host == PER_HOST_AUTO ? ranks_of_this_host() : options->per_host;
 
     if (options->discovery_script) {
-        say("option --nproc-per-node: with --host-discovery-script the script says it, or --slots-per-host");
+        say("option --nproc-per-node: with --host-discovery-script the script gives it, or --slots-per-host");
         return EXIT_USAGE;
     }
     for (size_t i = 0; i < hosts->count; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Choose hosts: where the job runs. The command line decides first; what it leaves open (hosts, number of ranks, the
- * program in place of ssh) comes from the allocation that halayrun is in (recognise.h), if any.
+ * program in place of ssh) is taken from the allocation that halayrun is in (recognise.h), if any.
  */
 #ifndef HALAY_LAUNCHER_CHOOSE_HOSTS_H
 #define HALAY_LAUNCHER_CHOOSE_HOSTS_H
@@ -12,7 +12,7 @@
 struct chosen_hosts {
     const struct host_list *hosts; /* one of the two below, or options->joined: where ranks may run; empty: here only */
     struct host_list named;        /* owned: by -H or --hostfile */
-    struct allocation allocation;  /* owned; zeros if there is none or it was ignored */
+    struct allocation allocation;  /* owned; zeros if absent or ignored */
 };
 
 /* A halayrun that is itself a rank ignores the allocation, which belongs to the outer job. Fills in options->ranks and

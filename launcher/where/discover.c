@@ -145,7 +145,7 @@ static void start_script(struct discover *d)
         close(ends[0]);
         return;
     }
-    setpgid(pid, pid); /* the child does it too, whichever comes first */
+    setpgid(pid, pid); /* the child does it too: either may be first */
     d->pid = pid;
     d->out = ends[0];
     d->due_us = halay_deadline_us(DISCOVER_RUN_MS);
@@ -231,7 +231,7 @@ int discover_wait(struct discover *d, struct host_list *hosts, char *why, size_t
         snprintf(why, size, "host discovery script '%s': %s", d->script, strerror(errno));
         return 0;
     }
-    /* Neither the end of its output, which it may have closed, nor that of what it has left behind is its end. */
+    /* Neither the end of its output, which it may have closed, nor that of processes it leaves is its end. */
     int ended = (int)syscall(SYS_pidfd_open, pid, 0);
     while (waitpid(pid, &status, WNOHANG) == 0) {
         halay_loop_watch(&loop, d->out, POLLIN, NULL, NULL);

@@ -17,7 +17,7 @@
 enum { DISCOVER_EVERY_MS = 1000, DISCOVER_RUN_MS = 60000 };
 
 struct discover {
-    const char *script; /* borrowed; NULL: there is none, and nothing happens */
+    const char *script; /* borrowed; NULL: none, and nothing happens */
     int slots;          /* of a host without a number */
     pid_t pid;          /* of the running script; 0: none runs */
     int out;            /* its standard output, read end; -1: closed */
@@ -36,7 +36,7 @@ int64_t discover_due(const struct discover *discover);
 enum discover_end {
     DISCOVER_NOT_IT, /* another child has ended */
     DISCOVER_HOSTS,  /* the script has: *hosts is what it printed, the caller's to fini */
-    DISCOVER_FAILED, /* the script has, and why says what is wrong; "" if that was reported before */
+    DISCOVER_FAILED, /* the script has, and why is what is wrong; "" if that was reported before */
 };
 /* Call it for each child that ends. */
 enum discover_end discover_reaped(struct discover *discover, pid_t pid, int status, struct host_list *hosts, char *why,

@@ -76,7 +76,7 @@ int elastic_discover(const struct options *options, struct host_list *hosts)
     discover_init(&discover, options->discovery_script, options->slots);
     while (code < 0) {
         if (!discover_wait(&discover, hosts, why, sizeof why)) {
-            say("%s", why); /* the first time, there are no hosts to fall back on */
+            say("%s", why); /* the first time, without hosts to fall back on */
             code = 1;
         } else if (hosts_slots(hosts) >= (size_t)options->least_ranks) {
             code = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic options: what the command line says about an elastic job, checked and completed.
+ * Elastic options: what the command line has about an elastic job, checked and completed.
  */
 #ifndef HALAY_LAUNCHER_ELASTIC_OPTIONS_H
 #define HALAY_LAUNCHER_ELASTIC_OPTIONS_H
@@ -22,9 +22,9 @@ static inline int elastic_is_wanted(const struct options *options)
  * or an exit code (reported). hosts is the caller's to fini. */
 int elastic_discover(const struct options *options, struct host_list *hosts);
 
-/* How many ranks start on these hosts (none: on this one): options->ranks. 0 or an exit code (reported). */
+/* Sets options->ranks to the number that start on these hosts (none: on this one). 0 or an exit code (reported). */
 int elastic_size(struct options *options, const struct host_list *hosts);
-/* How many processes this host may have at a time, when the job starts. */
+/* Returns the number of processes that this host may have at a time, when the job starts. */
 int elastic_local_workers(const struct options *options, const struct layout *layout, const struct host_list *hosts);
 
 #endif

@@ -165,7 +165,7 @@ struct expansion {
     struct counts counts;
 };
 
-static enum halay_status expand(const struct expansion *e, const char *head, const char *tail);
+static enum halay_status expand_name(const struct expansion *e, const char *head, const char *tail);
 
 /* One piece of a range, "01-04" or "7": each of its numbers between head and tail. */
 static enum halay_status expand_piece(const struct expansion *e, const char *head, char *piece, const char *tail)
@@ -191,13 +191,13 @@ static enum halay_status expand_piece(const struct expansion *e, const char *hea
         int length = snprintf(longer, sizeof longer, "%s%0*ld", head, piece[0] == '0' ? (int)width : 0, n);
         if (length < 0 || (size_t)length >= sizeof longer)
             return wrong_hosts(e->reader, "'%.60s' is too long for a host's name", e->whole);
-        status = expand(e, longer, tail);
+        status = expand_name(e, longer, tail);
     }
     return status;
 }
 
 /* Every combination of the ranges in tail, appended to head. Recursion is as deep as tail has brackets. */
-static enum halay_status expand(const struct expansion *e, const char *head, const char *tail)
+static enum halay_status expand_name(const struct expansion *e, const char *head, const char *tail)
 {
     char longer[NAME_BYTES];
     size_t plain = strcspn(tail, "[");
@@ -229,7 +229,7 @@ static enum halay_status expand(const struct expansion *e, const char *head, con
     return HALAY_OK;
 }
 
-/* The colon before the slots, NULL if there is none. *shortest is the address if it is an IPv6 one, otherwise "". */
+/* Finds the colon before the slots, NULL without one. *shortest is the address if it is an IPv6 one, otherwise "". */
 static enum halay_status split_slots(const struct hosts_reader *r, char *host, char **colon, char *shortest,
                                      size_t size)
 {
@@ -298,7 +298,7 @@ static enum halay_status read_host(struct hosts_reader *r, char *text, struct co
     if (expansion.counts.max_slots && expansion.counts.slots > expansion.counts.max_slots)
         return wrong_hosts(r, "'%s': %d slots are more than max_slots=%d", whole, expansion.counts.slots,
                            counts.max_slots);
-    return *shortest ? add_draft(r, expansion.user, shortest, expansion.counts) : expand(&expansion, "", host);
+    return *shortest ? add_draft(r, expansion.user, shortest, expansion.counts) : expand_name(&expansion, "", host);
 }
 
 /* ---- merging ---- */
@@ -392,7 +392,7 @@ static enum halay_status finish_list(struct hosts_reader *r, enum halay_status s
 /* ---- a command line's text ---- */
 
 /* Without blanks at both ends. */
-static char *trim(char *text)
+static char *trim_blanks(char *text)
 {
     text += strspn(text, blanks);
     size_t length = strlen(text);
@@ -402,7 +402,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* Ends the text at the first comma outside brackets and returns what follows; NULL if there is none. */
+/* Ends the text at the first comma outside brackets and returns what follows; NULL without one. */
 static char *cut_at_comma(char *text)
 {
     int depth = 0;
@@ -426,7 +426,7 @@ enum halay_status hosts_parse(const char *text, int slots, struct host_list *lis
     *list = (struct host_list){ 0 };
     for (char *at = copy, *next; status == HALAY_OK && at; at = next) {
         next = cut_at_comma(at);
-        status = read_host(&r, trim(at), (struct counts){ 0 });
+        status = read_host(&r, trim_blanks(at), (struct counts){ 0 });
     }
     free(copy);
     return finish_list(&r, status, list);
@@ -598,8 +598,8 @@ int hosts_ranks(const struct host_list *list)
     return slots < RANKS_MAX ? (int)slots : RANKS_MAX;
 }
 
-/* One more rank for each host that has room, in turn, until `more` are placed or no host has room. Returns how many
- * found no place. */
+/* Gives each host that has room one more rank, round after round, until `more` are placed or no host has room. Returns
+ * how many are left. */
 static size_t place_surplus(const struct host_list *list, size_t more, size_t *taken)
 {
     int has_placed = 1;

@@ -54,8 +54,8 @@ size_t hosts_slots(const struct host_list *list); /* of all hosts */
 int hosts_ranks(const struct host_list *list);    /* as many ranks; RANKS_MAX (rank_list.h) at most */
 
 /* Place the ranks: host_of_rank[r] is an index into the list and never decreases with r. Hosts are filled in order,
- * each up to its slots. If there are more ranks than slots and `oversubscribe`, hosts take one more each in turn, up to
- * their max_slots. */
+ * each up to its slots. If there are more ranks than slots and `oversubscribe`, hosts take one more each, round after
+ * round, up to their max_slots. */
 enum halay_status hosts_assign(const struct host_list *list, int ranks, int oversubscribe, int *host_of_rank, char *why,
                                size_t size);
 

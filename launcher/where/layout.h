@@ -32,7 +32,7 @@ int layout_make(struct halay_log *log, const struct options *options, const stru
                 const char *this_host, struct layout *layout);
 void layout_fini(struct layout *layout); /* zeroed or made */
 
-/* Is a host of that name this one? May look the name up. */
+/* Returns nonzero if a host of that name is this one. May look the name up. */
 int layout_is_here(struct halay_log *log, const char *name);
 /* Finds the address of this host that has the name. Zero if that is another host's or if there are several, of which
  * others may know another one. May look the name up. */

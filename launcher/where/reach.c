@@ -50,7 +50,7 @@ static void end_attempt(void *context)
         attempt->code = errno;
 }
 
-/* Returns the first with that code, 0 for one that is reached; -1 if there is none. is_own: this host has the address,
+/* Returns the first with that code, 0 for one that is reached; -1 without one. is_own: this host has the address,
  * too. */
 static int find_attempt(const struct attempt *attempts, int count, int is_own, int code)
 {

@@ -4,7 +4,7 @@
  * leave in the environment and in files: hosts, ranks of each, and where that was found. Nothing is printed, started,
  * or asked over a network, and no name is looked up.
  *
- * The first match counts, in the order of enum allocation_kind: whatever has started ranks already comes before what
+ * The first match counts, in the order of enum allocation_kind: whatever has started ranks already is before what
  * has only provided hosts, and what was set for one job before what a whole site sets.
  */
 #ifndef HALAY_LAUNCHER_RECOGNISE_H
@@ -37,7 +37,7 @@ struct allocation {
     struct words remarks;   /* owned: a line for each thing found or noticed, "SLURM_NTASKS=6: 6 ranks" */
 };
 
-/* Where to look. Tests provide their own. */
+/* The places to look at. Tests provide their own. */
 struct surroundings {
     const char *(*variable)(void *arg, const char *name); /* its value, borrowed; NULL if it is absent */
     void *arg;
@@ -47,7 +47,7 @@ struct surroundings {
 /* The environment and the files of this process. */
 struct surroundings surroundings_here(void);
 
-/* Fills in *allocation; ALLOCATION_NONE is no error. HALAY_ERR_FORMAT, HALAY_ERR_SYSTEM: what was recognised
+/* Fills in *allocation; ALLOCATION_NONE is not an error. HALAY_ERR_FORMAT, HALAY_ERR_SYSTEM: what was recognised
  * contradicts itself or cannot be read; why (one line) names the variable or file, the place in it, and what would be
  * right; *allocation is empty except for its kind. HALAY_ERR_NO_MEMORY. */
 enum halay_status recognise(const struct surroundings *surroundings, struct allocation *allocation, char *why,

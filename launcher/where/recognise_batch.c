@@ -11,7 +11,7 @@ enum { SLOTS_MAX = 65536 };
 
 /* ---- SLURM ------------------------------------------------------------------------------------------------------- */
 
-/* A number from 1 on, at *text; 0 if there is none. */
+/* Takes a number from 1 on, at *text; 0 without one. */
 static long take_count(const char **text)
 {
     char *end;
@@ -51,7 +51,7 @@ static enum halay_status read_counts(const struct finding *f, const char *name, 
         at++;
     }
     if (filled != hosts->count)
-        return wrong_finding(f, "%s: '%.60s' stands for %zu hosts, but the list of hosts has %zu", name, text, filled,
+        return wrong_finding(f, "%s: '%.60s' is for %zu hosts, but the list of hosts has %zu", name, text, filled,
                              hosts->count);
     return HALAY_OK;
 }
@@ -99,7 +99,7 @@ enum halay_status recognise_slurm(const struct finding *f)
     f->to->copies = step;
     if (step > 1)
         words_addf(&f->to->remarks,
-                   "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself so many times; start it once, "
+                   "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself that often; start it once, "
                    "in the batch script",
                    step);
     if (here && !(f->to->this_host = strdup(here)))
@@ -132,7 +132,7 @@ static enum halay_status read_pairs(const struct finding *f, const char *name, c
     }
     enum halay_status status;
     if (words % 2)
-        status = wrong_finding(f, "%s: '%.60s' has %zu words; write hosts and numbers in turn, like 'h1 4 h2 4'", name,
+        status = wrong_finding(f, "%s: '%.60s' has %zu words; alternate hosts and numbers, like 'h1 4 h2 4'", name,
                                text, words);
     else
         status = find_hosts(f, name, list, 1);

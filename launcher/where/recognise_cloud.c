@@ -102,7 +102,7 @@ static enum halay_status find_task(const struct finding *f, const json_t *config
     if (!type || (!json_is_integer(number) && !json_is_string(number)))
         return wrong_finding(f, "TF_CONFIG: task: '{\"type\": \"worker\", \"index\": 0}' would be right");
     if (json_is_string(number) && halay_parse_long(json_string_value(number), 0, INT_MAX, &index) != HALAY_OK)
-        return wrong_finding(f, "TF_CONFIG: task: index: '%s' is no number", json_string_value(number));
+        return wrong_finding(f, "TF_CONFIG: task: index: '%s' is not a number", json_string_value(number));
     if (!strcmp(type, "worker"))
         index += (long)chiefs;
     else if (strcmp(type, "chief") && strcmp(type, "master"))

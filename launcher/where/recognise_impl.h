@@ -20,7 +20,7 @@ struct finding {
 /* The variable's value, NULL if it is absent or empty. */
 const char *find_variable(const struct finding *f, const char *name);
 int has_file(const struct finding *f, const char *path);
-/* Is it in PATH? */
+/* Returns nonzero if it is in PATH. */
 int has_program(const struct finding *f, const char *name);
 /* root and path joined, in place; returns place. */
 const char *whole_path(const struct finding *f, const char *path, char *place, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SageMaker: its files below /opt/ml, or HALAY_OPT_ML, and the toolkit's variables where there are none. Everything
+ * SageMaker: its files below /opt/ml, or HALAY_OPT_ML, and the toolkit's variables where those are absent. Everything
  * else about SageMaker is in sagemaker/.
  */
 #include "base/parse.h"
@@ -54,7 +54,7 @@ static enum halay_status load_file(const struct finding *f, const char *path, js
 
 /* Hyperparameters are strings that hold JSON: "2", "\"2\"", "true"; newer SDKs leave 2 and true. Returns the text
  * without quotes. */
-static const char *hyperparameter(const json_t *map, const char *name, char *text, size_t size)
+static const char *find_hyperparameter(const json_t *map, const char *name, char *text, size_t size)
 {
     const json_t *value = json_object_get(map, name);
     const char *string = json_string_value(value);
@@ -75,13 +75,13 @@ static const char *hyperparameter(const json_t *map, const char *name, char *tex
     return *text ? text : NULL;
 }
 
-/* How many ranks a host gets: as many as the estimator says, or one for each GPU, or one. */
+/* Finds the number of ranks of a host: the estimator's, or one for each GPU, or one. */
 static enum halay_status read_processes(const struct finding *f, const json_t *map, int *slots)
 {
     static const char name[] = "sagemaker_mpi_num_of_processes_per_host";
     char text[64], place[PATH_MAX];
     const char *from = config_file(f, parameter_file, place, sizeof place);
-    const char *value = hyperparameter(map, name, text, sizeof text);
+    const char *value = find_hyperparameter(map, name, text, sizeof text);
     int gpus = gpus_count(f->from->root);
     long number;
 
@@ -111,7 +111,7 @@ static int array_has(const json_t *array, const char *text)
     return 0;
 }
 
-/* Is this host in one of the groups that train together? */
+/* Returns nonzero if this host is in one of the groups that train together. */
 static int is_in_groups(const json_t *resources, const json_t *groups, const char *host)
 {
     size_t i;
@@ -125,7 +125,7 @@ static int is_in_groups(const json_t *resources, const json_t *groups, const cha
     return 0;
 }
 
-/* In a heterogeneous cluster the estimator says which groups train together: drop the hosts of the others. */
+/* In a heterogeneous cluster the estimator names the groups that train together: drop the hosts of the others. */
 static enum halay_status keep_groups(const struct finding *f, const json_t *resources, const json_t *map,
                                      struct words *names)
 {
@@ -185,7 +185,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
     if (!here)
         here = "";
     if (status == HALAY_OK && !array_has(json_object_get(resources, "hosts"), here))
-        status = wrong_finding(f, "%s: current_host: '%s' is none of hosts", from, here);
+        status = wrong_finding(f, "%s: current_host: '%s' is not one of hosts", from, here);
     if (status == HALAY_OK) {
         words_addf(&f->to->remarks, "%s: %zu hosts, this one is %s", from, names.count, here);
         keep_text(f, here, &f->to->this_host);
@@ -200,7 +200,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
     return status;
 }
 
-/* There is no file, as outside the container's own file system: use the toolkit's variables. */
+/* Without the file, as outside the container's own file system: use the toolkit's variables. */
 static json_t *resources_of_variables(const struct finding *f)
 {
     char place[PATH_MAX];

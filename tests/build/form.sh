@@ -41,6 +41,9 @@ collectives/transport/cuda 0
 collectives/transport/mpi 0
 collectives/transport/ucx 0
 include 0
+launcher/common 0
+launcher/mpi 0
+launcher/where 0
 fusion/api 0
 fusion/observe 0
 fusion/place 0

@@ -137,8 +137,7 @@ static void check_batch(void)
     check_wrong("SLURM_JOB_NODELIST=node[01-", "SLURM_JOB_NODELIST: ");
     check_wrong("SLURM_JOB_NODELIST=a\nSLURM_TASKS_PER_NODE=4(y2)",
                 "SLURM_TASKS_PER_NODE: '4(y2)' is not understood at character 2");
-    check_wrong("SLURM_JOB_NODELIST=a,b\nSLURM_TASKS_PER_NODE=4(x3)",
-                "stands for 3 hosts, but the list of hosts has 2");
+    check_wrong("SLURM_JOB_NODELIST=a,b\nSLURM_TASKS_PER_NODE=4(x3)", "is for 3 hosts, but the list of hosts has 2");
     check_wrong("SLURM_JOB_NODELIST=a\nSLURM_TASKS_PER_NODE=0", "is not understood at character 2");
     check_wrong("SLURM_JOB_NODELIST=a\nSLURM_NTASKS=many", "SLURM_NTASKS: 'many' is not a whole number");
 
@@ -250,7 +249,7 @@ static void check_sagemaker(void)
     CHECK(gpus_of_rank(2, 0) == 0 && gpus_of_rank(2, 1) == 1 && gpus_of_rank(2, 4) == 0);
     check(ALLOCATION_SAGEMAKER, "", "algo-1:2 algo-2:2 algo-3:2 np 6 @algo-3");
     write_file(RESOURCES, "{\"current_host\": \"algo-9\", \"hosts\": [\"algo-1\"]}");
-    check_wrong("", "current_host: 'algo-9' is none of hosts");
+    check_wrong("", "current_host: 'algo-9' is not one of hosts");
     write_file(RESOURCES, "{\"current_host\": \"algo-1\", \"hosts\": [\"algo-1\", 2]}");
     check_wrong("", "hosts: item 2 is not a host");
     write_file(RESOURCES, "{\"current_host\": \"algo-1\"}");
@@ -278,7 +277,7 @@ static void check_tf_config(void)
           "a:1 np 1");
     check_wrong("TF_CONFIG={cluster", "TF_CONFIG, line 1, column 8: not JSON");
     check_wrong("TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": \"x\"}}",
-                "TF_CONFIG: task: index: 'x' is no number");
+                "TF_CONFIG: task: index: 'x' is not a number");
     check_wrong("TF_CONFIG={}", "TF_CONFIG: cluster: worker: not a list of hosts");
     check_wrong("TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 1}}",
                 "task: index: there are 1 hosts");
