@@ -30,11 +30,12 @@
 
 #define MAGIC UINT64_C(0x6472636579616c68) /* "hlayecrd" */
 #define WRITING UINT64_MAX                 /* number of a slot while a writer has it */
-enum { FORMAT_VERSION = 6, CAPACITY_MIN = 64, BEGUN_WORD = 4 };
+enum { FORMAT_VERSION = 7, CAPACITY_MIN = 64, BEGUN_WORD = 4, PLANS_WORD = 20 };
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_HEAD, "the head fits");
 _Static_assert(sizeof(struct halay_ring_head) <= HALAY_RING_METERS, "the meters follow it");
 _Static_assert(HALAY_RING_METERS + sizeof(struct halay_meters) <= HALAY_RING_HEAD, "and end before the records");
 _Static_assert(offsetof(struct halay_ring_head, begun) == 8 * BEGUN_WORD, "begun is where the writers count");
+_Static_assert(offsetof(struct halay_ring_head, plans) == 8 * PLANS_WORD, "plans is where the driver stores it");
 
 struct halay_ring {
     struct halay_ring_head head; /* a copy */
@@ -63,6 +64,11 @@ void halay_ring_add(struct halay_ring *ring, const struct halay_record *record)
     for (int i = 1; i < HALAY_RECORD_WORDS; i++)
         atomic_store_explicit(&slot[i], words[i], memory_order_release); /* see the top */
     atomic_store_explicit(&slot[0], number, memory_order_release);
+}
+
+void halay_ring_set_plans(struct halay_ring *ring, uint64_t plans)
+{
+    atomic_store_explicit(&ring->words[PLANS_WORD], plans, memory_order_relaxed);
 }
 
 uint64_t halay_ring_begun(const struct halay_ring *ring)

@@ -8,7 +8,7 @@
  *
  *     head     0 magic u64 | 8 version u32 | 12 bytes of a record u32 | 16 capacity u64, records | 24 rank i32 |
  *             28 size i32 | 32 begun u64, records so far | 40 pid i64 | 48 wall clock minus the records' clock i64 ns |
- *             56 boot id, 40 bytes | 96 host, 64 bytes | 512 meters (base/meters.h)
+ *             56 boot id, 40 bytes | 96 host, 64 bytes | 160 plans u64, in force | 512 meters (base/meters.h)
  *
  *     record   0 number u64, from 1 on, 0: none yet, all ones while it is written | 8 time i64 ns |
  *              16 begin i64 ns | 24 start i64 ns | 32 collective u64 | 40 ordinal u64 | 48 bytes u64 | 56 hash u64 |
@@ -27,7 +27,8 @@ enum { HALAY_RING_HEAD = 4096, HALAY_RECORD_NAME = 50, HALAY_RECORD_WORDS = 16 }
 /* Event of a record, and the values that it sets beside number, time and kind. Part of the file's format. */
 enum halay_record_kind {
     HALAY_RECORD_JOINED = 1, /* the engine has started */
-    HALAY_RECORD_SUBMITTED,  /* a tensor: name, ordinal, bytes, operation, dtype, op */
+    /* a tensor: name, ordinal, bytes, operation, dtype, op; the flight recorder has those that are not started soon */
+    HALAY_RECORD_SUBMITTED,
     /* a collective: collective, name (of its first tensor), count, hash, bytes, operation, dtype, op */
     HALAY_RECORD_STARTED,
     HALAY_RECORD_FINISHED, /* the same, begin: when it started, status */
@@ -51,7 +52,7 @@ struct halay_record {
     uint64_t collective; /* number in its process set, from 1, the same on all ranks; 0: none */
     uint64_t ordinal;    /* number of the submission of this name on this rank, from 1 */
     uint64_t bytes;
-    uint64_t hash;  /* of the names of all tensors of the collective, in order; of the tensor's name */
+    uint64_t hash;  /* of the names of the first and last tensor of the collective; of the tensor's name */
     uint32_t count; /* tensors */
     int32_t set;    /* number of the process set; 0: all ranks */
     uint8_t kind;   /* enum halay_record_kind */
@@ -82,6 +83,7 @@ struct halay_ring_head {
     uint64_t begun;
     int64_t pid, wall_ns;
     char boot_id[40], host[64]; /* terminated */
+    uint64_t plans;             /* that the rank replays: tensors of these have no records */
 };
 
 struct halay_ring;
@@ -102,6 +104,9 @@ struct halay_meters *halay_ring_meters(const struct halay_ring *ring);
 /* Adds a record and sets its number. Any thread, several at a time; never blocks. Drops the record if another thread
  * has not finished the one that it would overwrite. */
 void halay_ring_add(struct halay_ring *ring, const struct halay_record *record);
+
+/* Sets the number of plans in the head. */
+void halay_ring_set_plans(struct halay_ring *ring, uint64_t plans);
 
 /* Returns the number of records so far. */
 uint64_t halay_ring_begun(const struct halay_ring *ring);

@@ -32,7 +32,7 @@ struct call {
     halay_callback callback;
     void *arg;
     enum halay_attendance attendance;
-    int records;                /* submissions are recorded */
+    int records_all;            /* each submission is recorded: none is steady */
     struct halay_request **out; /* [number of tensors]; NULL: the program does not keep the requests */
     struct halay_cargo **cargo; /* [number of tensors], of those that are not prepared; NULL: all data are the host's */
     /* The last entry of which the driver has to know, or NULL. */
@@ -50,7 +50,7 @@ static struct call call_of(struct halay_context *ctx, halay_callback callback, v
                           .callback = callback,
                           .arg = arg,
                           .attendance = callback ? HALAY_CALLS_BACK : HALAY_MAY_WAIT,
-                          .records = halay_recording(ctx),
+                          .records_all = halay_recording_all(ctx),
                           .out = out };
 }
 
@@ -164,7 +164,7 @@ static int may_be_steady_locked(const struct halay_tensor *tensor, const struct 
 {
     const struct halay_entry *entry = tensor->entry;
 
-    return !tensor->timeout_ms && !call->records && !(tensor->naming && tensor->payload.count) &&
+    return !tensor->timeout_ms && !call->records_all && !(tensor->naming && tensor->payload.count) &&
            halay_signature_equal(&entry->agreed, &tensor->signature) &&
            halay_payload_equal(&entry->sent, tensor->payload.at, tensor->payload.count);
 }
@@ -216,7 +216,7 @@ static enum halay_status take_request_locked(struct call *call, const struct hal
 
 static enum halay_status prepare_locked(struct call *call, struct halay_tensor *tensor, struct halay_cargo **cargo)
 {
-    struct halay_request *r = tensor->naming || call->records ? NULL : claim_steady(tensor, call->out != NULL);
+    struct halay_request *r = tensor->naming || call->records_all ? NULL : claim_steady(tensor, call->out != NULL);
 
     if (!r) {
         enum halay_status status = check_locked(call, tensor);
@@ -276,7 +276,7 @@ static void commit_ordinary_locked(struct call *call, const struct halay_tensor 
     call->ordinary++;
     call->ctx->queue.is_joined = r->signature.collective == HALAY_JOIN;
     r->ordinal = ++tensor->entry->submissions;
-    if (call->records)
+    if (call->records_all)
         halay_record_submitted(call->ctx, r);
     if (!call->out)
         atomic_store_explicit(&r->references, 1, memory_order_relaxed);
@@ -424,7 +424,7 @@ enum halay_status halay_submit(struct halay_tensor *tensor, halay_callback callb
                              tensor ? "callback, and no place for the request" : "tensor");
     if (halay_is_child(tensor->ctx))
         return halay_refuse_child();
-    struct halay_request *r = halay_recording(tensor->ctx) ? NULL : claim_steady(tensor, request != NULL);
+    struct halay_request *r = halay_recording_all(tensor->ctx) ? NULL : claim_steady(tensor, request != NULL);
     if (!r) {
         struct call call = call_of(tensor->ctx, callback, arg, request);
         return submit_all(&call, &tensor, 1);

@@ -161,11 +161,13 @@ static enum halay_status wait_until(struct awaited *a, int timeout_ms, const cha
         first++;
     struct halay_request *waited = a->requests[first]; /* for the stall report */
     atomic_store_explicit(&ctx->waiting.waited, waited, memory_order_relaxed);
-    if (halay_recording(ctx))
+    if (halay_recording_all(ctx))
         halay_record_waits(ctx, waited, &record);
     int is_over = halay_driver_wait(ctx, is_over_or_ending, a, timeout_ms);
     if (record.kind)
         halay_record_waited(ctx, &record);
+    else if (halay_recording(ctx))
+        halay_record_wait_ended(ctx, waited);
     if (atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed) == waited)
         atomic_store_explicit(&ctx->waiting.waited, NULL, memory_order_relaxed);
     if (is_over)

@@ -116,10 +116,12 @@ static int sleep_in_bell(struct halay_context *ctx, uint32_t token, long armed_u
     struct halay_bell *bell = &ctx->world->bell;
     long wanted_us = sleep_us(ctx, deadline_us), timeout_us = wanted_us < armed_us ? wanted_us : armed_us;
 
+    if (halay_recording(ctx))
+        halay_record_long_wait(ctx, atomic_load_explicit(&ctx->driver->called_us, memory_order_relaxed));
     pthread_mutex_lock(&ctx->lock);
     int sleeps = fall_asleep_locked(ctx, is_thread), has_role = 1;
     pthread_mutex_unlock(&ctx->lock);
-    int64_t since_ns = sleeps && timeout_us > HALAY_UNRUNG_MAX_US && halay_recording(ctx) ? halay_now_ns() : 0;
+    int64_t since_ns = sleeps && timeout_us > HALAY_UNRUNG_MAX_US && halay_recording_all(ctx) ? halay_now_ns() : 0;
     if (sleeps) {
         halay_bell_sleep(bell, token, timeout_us);
         pthread_mutex_lock(&ctx->lock);

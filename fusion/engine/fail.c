@@ -106,6 +106,8 @@ static void fail_once(struct halay_context *ctx, enum halay_status status, int r
             close_groups(ctx, rank);
         return;
     }
+    if (halay_recording(ctx))
+        halay_record_in_flight(ctx);
     pthread_mutex_lock(&ctx->lock);
     snprintf(ctx->text, sizeof ctx->text, "%s", text);
     ctx->status = status;

@@ -159,7 +159,9 @@ static void start_now(struct halay_process_set *set, struct halay_bucket *b)
 
     b->next = NULL;
     halay_count(&ctx->meters->tally.collectives, 1);
-    if (halay_recording(ctx))
+    if (b->is_same && b->record.kind && !halay_recording_all(ctx))
+        halay_record_restarted(ctx, b->number, &b->record);
+    else if (halay_recording(ctx))
         halay_record_started(ctx, b->requests, b->count, b->number, b->dtype, &b->record);
     if (!ctx->execution->running_count)
         halay_tally_busy(&ctx->meters->tally, ctx->now_us * 1000);

@@ -21,6 +21,7 @@
 #include "fusion/engine/fail.h"
 #include "fusion/engine/negotiate.h"
 #include "fusion/engine/withdraw.h"
+#include "fusion/observe/recorder.h"
 #include "fusion/protocol/messenger.h"
 #include "fusion/replay/plan.h"
 #include "fusion/requests/carrier.h"
@@ -91,6 +92,8 @@ static void check_ranks(struct halay_context *ctx)
     if (ctx->now_us - ctx->engine->checked_us < CHECK_US)
         return;
     ctx->engine->checked_us = ctx->now_us;
+    if (halay_recording(ctx))
+        halay_record_in_flight(ctx);
     if (ctx->execution->running_count)
         halay_process_sets_check(ctx);
     if (ctx->execution->running_count && halay_process_sets_status(ctx) != HALAY_OK) {

@@ -5,6 +5,11 @@
  * A submission is recorded when it is made and when it ends; the second record has the times between, so that a
  * timeline needs no other record to draw a tensor. So are collectives. When a job hangs the first
  * records show which ranks have not submitted, or not started, a tensor that others have.
+ *
+ * The flight recorder is on in every job that halayrun starts, so it must cost next to nothing. It has the start and
+ * the end of each collective, at the time of the driver's step, and those submissions, waits and errors that a report
+ * of a job that hung needs: a tensor that has not been started when the driver looks for stalls or the engine fails, a
+ * wait that lasts. So no tensor costs a record of its own. A timeline has them all.
  */
 #include "fusion/observe/recorder.h"
 #include "base/clock.h"
@@ -17,6 +22,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define LONG_WAIT_US 50000 /* the flight recorder has waits that last longer */
+
 static void add_record(struct halay_context *ctx, const struct halay_record *record)
 {
     struct halay_ring *timeline = atomic_load_explicit(&ctx->recorder->timeline, memory_order_acquire);
@@ -25,6 +32,12 @@ static void add_record(struct halay_context *ctx, const struct halay_record *rec
         halay_ring_add(ctx->recorder->flight, record);
     if (timeline)
         halay_ring_add(timeline, record);
+}
+
+/* Returns the time, in the driver: for the flight recorder that of its step, which costs nothing. */
+static int64_t driver_ns(const struct halay_context *ctx)
+{
+    return halay_recording_all(ctx) ? halay_now_ns() : ctx->now_us * 1000;
 }
 
 static void describe_request(struct halay_record *record, const struct halay_request *r)
@@ -53,16 +66,18 @@ void halay_record_submitted(struct halay_context *ctx, struct halay_request *req
 void halay_record_started(struct halay_context *ctx, struct halay_request *const *requests, size_t count,
                           uint64_t collective, enum halay_dtype dtype, struct halay_record *record)
 {
-    uint64_t hash = 0;
+    uint64_t hash = requests[0]->hash * 31 + requests[count - 1]->hash; /* their order is the coordinator's */
     size_t bytes = 0;
+    int marks = halay_recording_all(ctx) || ctx->recorder->late;
 
-    *record = (struct halay_record){ .kind = HALAY_RECORD_STARTED, .time_ns = halay_now_ns() };
+    *record = (struct halay_record){ .kind = HALAY_RECORD_STARTED, .time_ns = driver_ns(ctx) };
     describe_request(record, requests[0]);
     for (size_t i = 0; i < count; i++) {
+        bytes += requests[i]->bytes;
+        if (!marks)
+            continue; /* their lines of the cache are not touched */
         requests[i]->started_ns = record->time_ns;
         requests[i]->collective = collective;
-        bytes += requests[i]->bytes;
-        hash = hash * 31 + requests[i]->hash;
     }
     record->count = (uint32_t)count;
     record->dtype = (uint8_t)dtype;
@@ -79,20 +94,33 @@ void halay_record_finished(struct halay_context *ctx, const struct halay_record 
 
     finished.kind = HALAY_RECORD_FINISHED;
     finished.begin_ns = record->time_ns;
-    finished.time_ns = halay_now_ns();
+    finished.time_ns = driver_ns(ctx);
     finished.status = (uint8_t)status;
     add_record(ctx, &finished);
+}
+
+/* Returns nonzero if the flight recorder needs the end: of a submission that it has, if it shows that all ranks have
+ * made it; or an error of this tensor alone. */
+static int needs_end(struct halay_context *ctx, const struct halay_request *request, enum halay_status status)
+{
+    if (ctx->recorder->late && request->submitted_ns) {
+        ctx->recorder->late--;
+        return request->collective != 0;
+    }
+    return status != HALAY_OK && ctx->status == HALAY_OK;
 }
 
 void halay_record_ended(struct halay_context *ctx, const struct halay_request *request, enum halay_status status)
 {
     struct halay_record record = { .kind = HALAY_RECORD_ENDED,
-                                   .time_ns = halay_now_ns(),
+                                   .time_ns = driver_ns(ctx),
                                    .begin_ns = request->submitted_ns,
                                    .start_ns = request->started_ns,
                                    .collective = request->collective,
                                    .status = (uint8_t)status };
 
+    if (!halay_recording_all(ctx) && !needs_end(ctx, request, status))
+        return;
     describe_request(&record, request);
     add_record(ctx, &record);
 }
@@ -148,6 +176,73 @@ void halay_record_set(struct halay_context *ctx, const struct halay_process_set 
     add_record(ctx, &record);
 }
 
+/* ---- of the flight recorder alone ---- */
+
+void halay_record_restarted(struct halay_context *ctx, uint64_t collective, struct halay_record *record)
+{
+    record->time_ns = ctx->now_us * 1000;
+    record->collective = collective;
+    add_record(ctx, record);
+}
+
+void halay_record_plan(struct halay_context *ctx, int change)
+{
+    struct halay_recorder *recorder = ctx->recorder;
+
+    recorder->plans += change;
+    if (recorder->flight)
+        halay_ring_set_plans(recorder->flight, (uint64_t)recorder->plans);
+}
+
+void halay_record_in_flight(struct halay_context *ctx)
+{
+    if (halay_recording_all(ctx))
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    for (struct halay_process_set *set = &ctx->all; set; set = set->next)
+        for (size_t i = 0; i < set->names.size; i++)
+            for (struct halay_table_node *node = set->names.chains[i]; node; node = node->next) {
+                struct halay_request *r = ((struct halay_entry *)node)->request;
+                if (!r || r->life >= HALAY_LIFE_RUNNING || r->collective || r->submitted_ns)
+                    continue;
+                halay_record_submitted(ctx, r);
+                ctx->recorder->late++;
+            }
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+void halay_record_long_wait(struct halay_context *ctx, int64_t since_us)
+{
+    struct halay_recorder *recorder = ctx->recorder;
+    struct halay_record record = { .kind = HALAY_RECORD_WAITS, .time_ns = since_us * 1000 };
+
+    if (halay_recording_all(ctx) || since_us == recorder->long_wait_us || ctx->now_us - since_us < LONG_WAIT_US)
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_request *waited = atomic_load_explicit(&ctx->waiting.waited, memory_order_relaxed);
+    if (waited && waited->entry)
+        describe_request(&record, waited);
+    recorder->long_wait = record;
+    atomic_store_explicit(&recorder->long_waited, waited, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    recorder->long_wait_us = since_us;
+    if (waited)
+        add_record(ctx, &record);
+}
+
+void halay_record_wait_ended(struct halay_context *ctx, const struct halay_request *waited)
+{
+    struct halay_recorder *recorder = ctx->recorder;
+
+    if (atomic_load_explicit(&recorder->long_waited, memory_order_relaxed) != waited)
+        return;
+    pthread_mutex_lock(&ctx->lock);
+    struct halay_record record = recorder->long_wait;
+    atomic_store_explicit(&recorder->long_waited, NULL, memory_order_relaxed);
+    pthread_mutex_unlock(&ctx->lock);
+    halay_record_waited(ctx, &record);
+}
+
 /* ---- life ---- */
 
 char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
@@ -171,7 +266,7 @@ static enum halay_status open_flight(struct halay_context *ctx)
         return status;
     ctx->meters = halay_ring_meters(ctx->recorder->flight);
     memcpy(ctx->meters, &ctx->recorder->own, sizeof ctx->recorder->own);
-    atomic_store_explicit(&ctx->is_recording, 1, memory_order_relaxed);
+    atomic_store_explicit(&ctx->recording, HALAY_RECORDS_FLIGHT, memory_order_relaxed);
     return HALAY_OK;
 }
 
@@ -205,5 +300,5 @@ void halay_recorder_close(struct halay_context *ctx)
     halay_ring_destroy(recorder->flight);
     halay_ring_destroy(recorder->store);
     recorder->flight = recorder->store = NULL;
-    atomic_store_explicit(&ctx->is_recording, 0, memory_order_relaxed);
+    atomic_store_explicit(&ctx->recording, HALAY_RECORDS_NOTHING, memory_order_relaxed);
 }

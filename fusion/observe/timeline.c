@@ -21,7 +21,11 @@
 static void set_timeline(struct halay_context *ctx, struct halay_ring *ring)
 {
     atomic_store_explicit(&ctx->recorder->timeline, ring, memory_order_release);
-    atomic_store_explicit(&ctx->is_recording, ring || ctx->recorder->flight, memory_order_relaxed);
+    atomic_store_explicit(&ctx->recording,
+                          ring                    ? HALAY_RECORDS_ALL
+                          : ctx->recorder->flight ? HALAY_RECORDS_FLIGHT
+                                                  : HALAY_RECORDS_NOTHING,
+                          memory_order_relaxed);
 }
 
 static enum halay_status timeline_start_locked(struct halay_context *ctx, const char *pattern)

@@ -4,6 +4,7 @@
  */
 #include "fusion/replay/plan.h"
 #include "base/memory.h"
+#include "fusion/observe/recorder.h"
 #include "fusion/replay/steady.h"
 #include "fusion/requests/carrier.h"
 #include "fusion/requests/entry.h"
@@ -107,6 +108,8 @@ static void bucket_leave_locked(struct halay_plan_bucket *b)
         b->entries[i]->request = r;
         halay_request_move(r, HALAY_LIFE_PLANNED);
         r->sequence = ++p->submissions;
+        r->submitted_ns = r->started_ns = 0;
+        r->collective = b->state == HALAY_PLAN_RUNNING ? p->collectives_base + (b->number - p->base) + 1 : 0;
         if (b->state == HALAY_PLAN_FILLING) /* otherwise it has been counted */
             count_steady(p, 1);
     }
@@ -120,6 +123,7 @@ void halay_plan_leave(struct halay_replay *p)
     for (size_t i = 0; i < p->count; i++)
         bucket_leave_locked(p->buckets[i]);
     pthread_mutex_unlock(&ctx->lock);
+    halay_record_plan(ctx, -1);
 }
 
 void halay_plan_clear(struct halay_replay *p)
@@ -165,6 +169,7 @@ void halay_plan_begin(struct halay_replay *p)
     for (size_t i = 0; i < p->count; at += p->buckets[i++]->count)
         bucket_begin_locked(p, p->buckets[i], at);
     pthread_mutex_unlock(&ctx->lock);
+    halay_record_plan(ctx, 1);
 }
 
 /* ---- turns ---- */

@@ -214,6 +214,7 @@ static enum halay_status list_resubmitted(struct halay_replay *p)
 
     for (size_t i = 0; i < count && status == HALAY_OK; i++) {
         halay_request_move(unfinished[i], HALAY_LIFE_QUEUED);
+        unfinished[i]->collective = 0;
         status = halay_events_append(resubmitted,
                                      &(struct halay_event){ .kind = HALAY_EVENT_SUBMITTED, .request = unfinished[i] });
     }

@@ -118,8 +118,10 @@ int halay_steady_leave_locked(struct halay_request *r, int stays)
             continue;
         }
         left = word | HALAY_STEADY_MOVED | (is_done ? HALAY_STEADY_DONE : 0);
-        if (atomic_compare_exchange_weak_explicit(&r->word, &word, left, memory_order_acq_rel, memory_order_acquire))
-            return !is_done;
+        if (!atomic_compare_exchange_weak_explicit(&r->word, &word, left, memory_order_acq_rel, memory_order_acquire))
+            continue;
+        r->ordinal = r->entry->submissions += turn_of(word) - r->attached;
+        return !is_done;
     }
 }
 
@@ -132,6 +134,7 @@ void halay_steady_attach_locked(struct halay_entry *entry, struct halay_request 
 
     /* Relaxed: the driver reads it after a submission of r, which follows the release below. */
     atomic_store_explicit(&b->is_changed, 1, memory_order_relaxed);
+    r->attached = turn;
     atomic_store_explicit(&r->steady, b, memory_order_relaxed);
     atomic_store_explicit(&r->word, turn << HALAY_STEADY_TURN_SHIFT, memory_order_release);
     atomic_store_explicit(&entry->steady, r, memory_order_release);

@@ -31,6 +31,9 @@ struct halay_recorder;
 
 enum { HALAY_CONTEXT_ALIGNMENT = 64 }; /* a cache line */
 
+/* The extent of recording (observe/recorder.h): the flight recorder alone, or all that a timeline shows. */
+enum halay_recording { HALAY_RECORDS_NOTHING, HALAY_RECORDS_FLIGHT, HALAY_RECORDS_ALL };
+
 struct halay_context {
     struct halay_world *world;       /* owned; left while the messenger is NULL */
     struct halay_elastic *elastic;   /* owned; NULL: neither an elastic job nor state */
@@ -56,7 +59,7 @@ struct halay_context {
     struct halay_recorder *recorder;   /* observe/recorder.h */
     /* In the flight recorder's file if there is one, otherwise the recorder's. Set while no driver runs. */
     struct halay_meters *meters;
-    _Atomic int is_recording; /* a ring takes records; relaxed: the rings are checked again afterwards */
+    _Atomic int recording; /* enum halay_recording; relaxed: the rings are checked again afterwards */
 
     _Alignas(HALAY_CONTEXT_ALIGNMENT) pthread_mutex_t lock;
     struct halay_queue queue;
@@ -92,7 +95,13 @@ static inline int halay_is_child(const struct halay_context *ctx)
 /* Returns nonzero if actions are recorded (observe/recorder.h). */
 static inline int halay_recording(const struct halay_context *ctx)
 {
-    return atomic_load_explicit(&((struct halay_context *)ctx)->is_recording, memory_order_relaxed);
+    return atomic_load_explicit(&((struct halay_context *)ctx)->recording, memory_order_relaxed);
+}
+
+/* Returns nonzero if each submission, wait and sleep is recorded: a timeline is on. */
+static inline int halay_recording_all(const struct halay_context *ctx)
+{
+    return halay_recording(ctx) == HALAY_RECORDS_ALL;
 }
 
 #endif

@@ -66,9 +66,10 @@ struct halay_request {
     char *text;                                       /* owned, or NULL; written before status */
     uint64_t ordinal;                                 /* its number among the submissions of its name, from 1 */
     uint64_t hash;                                    /* of its name */
-    /* For the recorder; 0: not recorded. Set under lock before the driver has it, then driver only. */
+    /* For the recorder; 0: not recorded, or not started. Set under lock before the driver has it, then driver only. */
     int64_t submitted_ns, started_ns;
     uint64_t collective;
+    uint64_t attached; /* the turn in which it became a steady request; guarded by lock */
 };
 
 static inline void halay_request_move(struct halay_request *r, enum halay_life next)

@@ -40,6 +40,7 @@ static void take_record(const struct halay_record *r, struct looked *looked, str
 {
     switch (r->kind) {
     case HALAY_RECORD_SUBMITTED:
+    case HALAY_RECORD_STARTED:
         if (!*s->last) {
             copy_name(r, s->last);
             s->last_age_s = age_s(r->time_ns);
@@ -85,6 +86,9 @@ static void take_records(const struct halay_ring *ring, struct rank_sample *s)
     for (uint64_t number = newest; number > oldest; number--)
         if (halay_ring_get(ring, number, &record))
             take_record(&record, &looked, s);
+    /* A submission is recorded late. */
+    if (s->state == SAMPLE_WAITS && s->last_age_s < s->waits_s && !strcmp(s->last, s->waits_for))
+        s->last_age_s = s->waits_s;
 }
 
 static void take_meters(struct halay_meters *meters, struct rank_sample *s)

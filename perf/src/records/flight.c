@@ -4,9 +4,11 @@
  *
  * The coordinator numbers a process set's collectives, so they have the same numbers on all ranks of the set and are
  * compared set by set and number by number, from the first one that every rank's records reach. Submissions are
- * compared by set, name and how many of that name came before. A submission that succeeded on one rank was made by all,
- * whatever their records say. A rank is a member of a set if it has any record of it: members record that the set was
- * made.
+ * compared by set, name and how many of that name came before. One that succeeded or was started on a rank is left to
+ * the comparison of collectives, whatever the others' records say: ranks record only those submissions that have not
+ * been started for some time. A rank is a member of a set if it has any record of it: members record that the set was
+ * made. A rank that was replaying a plan when its records ended has none of the plan's submissions: it may have made
+ * any. When a job hangs all ranks leave their plans and record what they have in flight.
  */
 #include "perf/src/records/flight.h"
 #include "halay_tools.h"
@@ -414,8 +416,9 @@ static int may_be_lost(const struct perf_flight *flight, int64_t time_ns)
 static void mark_absent(struct comparison *c, const struct halay_record *first, int64_t first_ns)
 {
     for (size_t f = 0; f < c->ranks; f++)
-        if (c->states[f] == MISSING && (c->latest[f] > first->ordinal || may_be_lost(&c->flights[f], first_ns) ||
-                                        !is_member(&c->flights[f], first->set)))
+        if (c->states[f] == MISSING &&
+            (c->flights[f].head.plans || c->latest[f] > first->ordinal || may_be_lost(&c->flights[f], first_ns) ||
+             !is_member(&c->flights[f], first->set)))
             c->states[f] = UNKNOWN;
 }
 
@@ -460,8 +463,8 @@ static void compare_submission(struct comparison *c, const struct submission *of
         c->states[f] = MISSING;
     for (size_t i = 0; i < count; i++) {
         const struct halay_record *r = of[i].record;
-        if (r->kind == HALAY_RECORD_ENDED && r->status == HALAY_OK)
-            return; /* all ranks were there */
+        if (r->kind == HALAY_RECORD_ENDED && (r->status == HALAY_OK || r->collective))
+            return;
         c->states[of[i].flight] = is_same_tensor(r, first) ? STARTED : OTHER;
         if (submitted_ns(r) < first_ns)
             first_ns = submitted_ns(r);
@@ -603,7 +606,14 @@ void perf_flight_last(const struct perf_flight *flight, char *out, size_t size)
         print(&text, wait ? "waits" : "waits for nothing");
     if (wait)
         print_set(&text, wait);
-    if (submitted) {
+    const struct halay_record *started = latest_of(flight, HALAY_RECORD_STARTED);
+    if (started && (!submitted || started->number > submitted->number)) {
+        print(&text, ", started '%.*s'", started->name_length, started->name);
+        if (started->count > 1)
+            print(&text, " and %d more", started->count - 1);
+        print_set(&text, started);
+        print(&text, " last");
+    } else if (submitted) {
         print(&text, ", submitted '%.*s'", submitted->name_length, submitted->name);
         print_set(&text, submitted);
         print(&text, " last");
