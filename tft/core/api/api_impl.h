@@ -81,9 +81,12 @@ enum halay_status tft_session_leave(struct halay_tft *tft, enum halay_status sta
 /* Begins a call of all ranks: the session joins the job unless it has done so. Leave it also after an error. */
 enum halay_status tft_session_enter_ranks(struct halay_tft *tft);
 /* Exchanges the status of all ranks, before they work together and where one may have failed. Returns HALAY_OK if all
- * ranks succeeded, otherwise this rank's own error or HALAY_ERR_PEER (logged). Blocks until every rank has called
- * it. */
+ * ranks succeeded, otherwise this rank's own error or HALAY_ERR_PEER, logged with the first failed rank, its host and
+ * its error. Blocks until every rank has called it. */
 enum halay_status tft_session_agree(struct halay_tft *tft, enum halay_status status);
+/* Fails on all ranks unless they have the same data (HALAY_ERR_FORMAT on rank 0, which names the ranks that differ).
+ * Blocks until every rank has called it. */
+enum halay_status tft_session_compare_data(struct halay_tft *tft, const struct halay_tft_data *data);
 /* Returns the device that forecasts, for models that are opened. Joins the job if the device depends on the rank. */
 enum halay_status tft_session_device(struct halay_tft *tft, struct tft_device *device);
 /* Updates the number of ranks, which may have changed in an elastic job. */

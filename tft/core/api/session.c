@@ -125,21 +125,6 @@ enum halay_status tft_session_device(struct halay_tft *t, struct tft_device *dev
     return status ? status : tft_device_open(&t->log, t->device, t->ctx ? halay_local_rank(t->ctx) : 0, device);
 }
 
-enum halay_status tft_session_agree(struct halay_tft *t, enum halay_status status)
-{
-    int32_t worst = (int32_t)status;
-
-    t->owes_status = 0;
-    if (!t->ctx || t->ranks == 1)
-        return status;
-    enum halay_status agreed = halay_allreduce(t->ctx, "session", NULL, &worst, 1, HALAY_I32, HALAY_MAX);
-    if (status || agreed)
-        return status ? status : agreed;
-    if (!worst)
-        return HALAY_OK;
-    return halay_fail(&t->log, HALAY_ERR_PEER, "another rank failed; its error has the cause");
-}
-
 enum halay_status halay_tft_join(struct halay_tft *t)
 {
     return t ? tft_session_leave(t, tft_session_enter_ranks(t)) : tft_session_refuse_null("halay_tft_join", "tft");

@@ -77,6 +77,16 @@ static enum halay_status take_model(struct halay_tft *t, const char *folder, int
     return status;
 }
 
+/* Returns nonzero if rank 0's folder holds a model; other hosts need not have that folder. */
+static int has_model(struct halay_tft *t, const struct tft_train_options *how)
+{
+    int32_t has = tft_run_has_model(how->folder);
+
+    if (t->ranks > 1 && !how->elastic && halay_broadcast(t->ctx, "training ended", &has, 1, HALAY_I32, 0))
+        return 0;
+    return has;
+}
+
 static enum halay_status train_model(struct halay_tft_data *data, const struct halay_tft_train_options *o,
                                      const struct tft_run_config *config, int stays, struct halay_tft_model **model)
 {
@@ -94,9 +104,11 @@ static enum halay_status train_model(struct halay_tft_data *data, const struct h
     };
     int reason = 0;
 
-    enum halay_status status = tft_train(&t->log, t->ctx, config, &data->data, &how);
-    tft_session_count_ranks(t);                                          /* of an elastic job: the current number */
-    if (status == HALAY_ERR_CANCELED && tft_run_has_model(how.folder)) { /* during the calibration of a trained model */
+    enum halay_status status = o->elastic ? HALAY_OK : tft_session_compare_data(t, data);
+    if (!status)
+        status = tft_train(&t->log, t->ctx, config, &data->data, &how);
+    tft_session_count_ranks(t);                               /* of an elastic job: the current number */
+    if (status == HALAY_ERR_CANCELED && has_model(t, &how)) { /* during the calibration of a trained model */
         halay_warning(&t->log, "the model is trained but not calibrated: the session was asked to stop");
         status = HALAY_OK;
     }
@@ -154,7 +166,9 @@ static enum halay_status find_learning_rate(struct halay_tft *t, struct halay_tf
     if (!report)
         return halay_no_memory(&t->log, "for a text");
     const struct tft_train_options how = { .stop = &t->stop, .finds_rate = 1, .report = report, .rate = rate };
-    status = tft_train(&t->log, t->ctx, &keys, &data->data, &how);
+    status = tft_session_compare_data(t, data);
+    if (!status)
+        status = tft_train(&t->log, t->ctx, &keys, &data->data, &how);
     fclose(report);
     if (status || t->rank != 0) {
         free(*text);
@@ -209,7 +223,7 @@ static enum halay_status run_backtest(struct halay_tft *t, struct halay_tft_data
     json_t *result = NULL;
     enum halay_status status = tft_session_agree(t, begin_backtest(t, options, &config, &how, &files));
 
-    if (status)
+    if (status || (status = tft_session_compare_data(t, data)))
         goto abort;
     if (how.split == TFT_TEST && !data->data.schema.has_split[TFT_TEST])
         how.split = TFT_VALID;

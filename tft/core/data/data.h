@@ -159,6 +159,9 @@ void tft_data_end(struct tft_data *data);
 
 /* Writes prepared data to a file; htd.c describes the format. */
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *data);
+/* Makes a number that differs where the data differ. Of mapped data it is made from the checksums in the file, 4 bytes
+ * for each 65536: their rows are not read. Data in memory are read. */
+enum halay_status tft_htd_digest(struct halay_log *log, const struct tft_data *data, uint64_t *digest);
 
 /* Maps a file, and checks everything in it except rows. log is borrowed until it is closed. On error nothing is
  * held. */
@@ -170,9 +173,12 @@ enum halay_status tft_htd_open(struct halay_log *log, const char *path, struct t
  * they are in memory. */
 enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path, const void *const data[HTD_SUMS],
                                          const size_t bytes[HTD_SUMS], struct tft_spill *spill);
+enum halay_status tft_htd_digest_sections(struct halay_log *log, const void *const data[HTD_SUMS],
+                                          const size_t bytes[HTD_SUMS], struct tft_spill *spill, uint64_t *digest);
 
 /* A mapped file. */
 struct tft_htd;
+uint64_t tft_htd_digest_map(const struct tft_htd *file);
 
 /* Maps a file whose lengths and checksums of checksums are right. log is borrowed until it is closed. */
 enum halay_status tft_htd_map(struct halay_log *log, const char *path, struct tft_htd **file);

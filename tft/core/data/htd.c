@@ -77,23 +77,54 @@ static json_t *make_meta(const struct tft_data *d)
                      (json_int_t)d->gap_count, "bridges", (json_int_t)d->bridge_count, "own", make_own(d));
 }
 
+/* Lists what the data's file has in its sections. *meta is the first one, which the caller frees.
+ * HALAY_ERR_NO_MEMORY. */
+static enum halay_status list_sections(const struct tft_data *d, const void *data[HTD_SUMS], size_t bytes[HTD_SUMS],
+                                       char **meta)
+{
+    json_t *document = make_meta(d);
+
+    *meta = document ? json_dumps(document, JSON_COMPACT) : NULL;
+    json_decref(document);
+    if (!*meta || tft_data_array_bytes(d, bytes + HTD_ARRAYS))
+        return HALAY_ERR_NO_MEMORY;
+    data[HTD_META] = *meta;
+    bytes[HTD_META] = strlen(*meta);
+    tft_data_get_arrays(d, data + HTD_ARRAYS);
+    return HALAY_OK;
+}
+
 enum halay_status tft_htd_write(struct halay_log *log, const char *path, const struct tft_data *d)
 {
-    json_t *meta = make_meta(d);
-    char *text = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
-    const void *data[HTD_SUMS] = { text };
-    size_t bytes[HTD_SUMS] = { text ? strlen(text) : 0 };
-    enum halay_status status = text ? tft_data_array_bytes(d, bytes + HTD_ARRAYS) : HALAY_ERR_NO_MEMORY;
+    const void *data[HTD_SUMS];
+    size_t bytes[HTD_SUMS];
+    char *meta;
+    enum halay_status status = list_sections(d, data, bytes, &meta);
 
-    json_decref(meta);
-    if (status) {
+    if (status)
         halay_error(log, "no memory to write '%s'", path);
-        status = HALAY_ERR_NO_MEMORY;
-    } else {
-        tft_data_get_arrays(d, data + HTD_ARRAYS);
+    else
         status = tft_htd_write_sections(log, path, data, bytes, d->spill);
+    free(meta);
+    return status;
+}
+
+enum halay_status tft_htd_digest(struct halay_log *log, const struct tft_data *d, uint64_t *digest)
+{
+    const void *data[HTD_SUMS];
+    size_t bytes[HTD_SUMS];
+    char *meta;
+
+    if (d->file) {
+        *digest = tft_htd_digest_map(d->file);
+        return HALAY_OK;
     }
-    free(text);
+    enum halay_status status = list_sections(d, data, bytes, &meta);
+    if (status)
+        halay_error(log, "no memory to compare the data with those of other ranks");
+    else
+        status = tft_htd_digest_sections(log, data, bytes, d->spill, digest);
+    free(meta);
     return status;
 }
 

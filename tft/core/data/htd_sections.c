@@ -80,7 +80,7 @@ static uint32_t checksum_of_table(const struct header *h, const uint32_t *sums)
 /* ---- write ---- */
 
 /* Returns the checksums of all parts, to be freed; NULL without memory. */
-static uint32_t *make_sums(const void *const data[HTD_SECTIONS], size_t bytes[HTD_SECTIONS], struct tft_spill *spill)
+static uint32_t *make_sums(const void *const *data, size_t bytes[HTD_SECTIONS], struct tft_spill *spill)
 {
     size_t n = 0;
 
@@ -156,6 +156,43 @@ enum halay_status tft_htd_write_sections(struct halay_log *log, const char *path
     }
     free(sums);
     return status;
+}
+
+/* ---- digest ---- */
+
+/* Mixes the sections' lengths and the checksums of their parts. */
+static uint64_t mix_sums(const size_t bytes[HTD_SUMS], const uint32_t *sums, size_t count)
+{
+    uint64_t digest = count;
+
+    for (size_t i = 0; i < HTD_SUMS + count; i++) {
+        digest = (digest ^ (i < HTD_SUMS ? bytes[i] : sums[i - HTD_SUMS])) * 0x9E3779B97F4A7C15u;
+        digest ^= digest >> 32;
+    }
+    return digest;
+}
+
+uint64_t tft_htd_digest_map(const struct tft_htd *f)
+{
+    size_t bytes[HTD_SUMS];
+
+    for (int k = 0; k < HTD_SUMS; k++)
+        bytes[k] = f->map->table[k].bytes;
+    return mix_sums(bytes, f->sums, f->map->table[HTD_SUMS].bytes / sizeof *f->sums);
+}
+
+enum halay_status tft_htd_digest_sections(struct halay_log *log, const void *const data[HTD_SUMS],
+                                          const size_t bytes[HTD_SUMS], struct tft_spill *spill, uint64_t *digest)
+{
+    size_t lengths[HTD_SECTIONS];
+
+    memcpy(lengths, bytes, HTD_SUMS * sizeof *bytes);
+    uint32_t *sums = make_sums(data, lengths, spill);
+    if (!sums)
+        return halay_no_memory(log, "to compare the data with those of other ranks");
+    *digest = mix_sums(bytes, sums, lengths[HTD_SUMS] / sizeof *sums);
+    free(sums);
+    return HALAY_OK;
 }
 
 /* ---- map ---- */

@@ -38,6 +38,7 @@ struct tft_training_state {
     struct tft_run_length length;
     int64_t judged, in_vain;
     int32_t pending; /* this step's evaluation is still due */
+    uint64_t data;   /* tft_htd_digest, of an elastic job; in no file */
 };
 
 /* Contents of a file. */

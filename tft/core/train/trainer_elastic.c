@@ -85,9 +85,11 @@ static enum halay_status resume_training(struct tft_trainer *t, int has_lost)
 enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begun)
 {
     struct halay_elastic_change change = { .struct_size = sizeof change };
-    enum halay_status status;
+    uint64_t data = 0;
+    enum halay_status status = begun ? begun : tft_htd_digest(t->log, t->data, &data);
 
-    t->elastic.failed = begun;
+    t->elastic.failed = begun = status;
+    t->state.data = data;
     if ((status = halay_elastic_add(t->ctx, t->blocks.host.memory, t->blocks.reals * sizeof(float))) ||
         (status = halay_elastic_add(t->ctx, &t->state, sizeof t->state)) ||
         (status = halay_elastic_add(t->ctx, &t->elastic.failed, sizeof t->elastic.failed)) ||
@@ -95,6 +97,9 @@ enum halay_status tft_trainer_join(struct tft_trainer *t, enum halay_status begu
         return begun ? begun : status;
     if (t->elastic.failed)
         return HALAY_ERR_PEER; /* rank 0 has logged why */
+    if (t->state.data != data)
+        return halay_fail(t->log, HALAY_ERR_FORMAT,
+                          "the data of this rank differ from those of rank 0: give all hosts copies of one file");
     return change.has_reformed ? tft_trainer_recover(t, resume_training(t, 1)) : HALAY_OK;
 }
 

@@ -54,7 +54,7 @@ static enum halay_status backtest(struct halay_log *log, struct halay_tft *tft, 
     struct tft_progress_lines lines = { 0 };
     struct halay_tft_data *data = NULL;
     char *json = NULL;
-    enum halay_status status = tft_job_open(log, tft, r->data, &data);
+    enum halay_status status = tft_job_open(log, tft, r->data, 0, &data);
 
     tft_interrupt_watch(tft);
     r->how.progress = tft_progress_lines_step;

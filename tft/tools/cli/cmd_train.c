@@ -66,7 +66,8 @@ int tft_train_command_complete(struct halay_log *log, const struct tft_train_com
 enum halay_status tft_train_command_open(struct halay_log *log, struct halay_tft *tft,
                                          const struct tft_train_command *c, struct halay_tft_data **data)
 {
-    return c->schema ? tft_job_open_table(log, tft, c->schema, c->data, data) : tft_job_open(log, tft, c->data, data);
+    return c->schema ? tft_job_open_table(log, tft, c->schema, c->data, data)
+                     : tft_job_open(log, tft, c->data, c->options.elastic, data);
 }
 
 static enum halay_status find_rate(struct halay_log *log, struct halay_tft *tft, const struct tft_train_command *c,

@@ -259,12 +259,14 @@ int tft_run_options_run(struct halay_log *log, const char *config, tft_command_w
     return code;
 }
 
-enum halay_status tft_job_open(struct halay_log *log, struct halay_tft *tft, const char *path,
+enum halay_status tft_job_open(struct halay_log *log, struct halay_tft *tft, const char *path, int is_elastic,
                                struct halay_tft_data **data)
 {
-    enum halay_status status = halay_tft_data_open(tft, path, data);
+    enum halay_status status = is_elastic ? halay_tft_data_open(tft, path, data) : tft_command_join(log, tft);
 
-    return status ? status : tft_command_join(log, tft);
+    if (status)
+        return status;
+    return is_elastic ? tft_command_join(log, tft) : halay_tft_agree(tft, halay_tft_data_open(tft, path, data));
 }
 
 /* Returns HALAY_OK only if all ranks succeeded, so that no rank waits for one that has given up. */

@@ -42,8 +42,9 @@ double tft_run_options_number(const char *config, const char *key);
 /* tft_command_run with `deterministic` and `device` of the configuration. */
 int tft_run_options_run(struct halay_log *log, const char *config, tft_command_work *work, void *request);
 
-/* Opens the data, then joins the other ranks. */
-enum halay_status tft_job_open(struct halay_log *log, struct halay_tft *tft, const char *path,
+/* Joins the other ranks and opens the data on all of them: an error of one, with its host's name, is the error of all.
+ * is_elastic: opens the data, then joins, since the others may be at work already. */
+enum halay_status tft_job_open(struct halay_log *log, struct halay_tft *tft, const char *path, int is_elastic,
                                struct halay_tft_data **data);
 /* The same with a table (a file, or a folder of files) that one rank of each host first prepares by a schema. */
 enum halay_status tft_job_open_table(struct halay_log *log, struct halay_tft *tft, const char *schema,
