@@ -48,6 +48,11 @@ void halay_store_server_remove(struct halay_store_server *server, const char *pr
  * zero; key and value are borrowed for the call, which may set keys itself. prefix is borrowed until destroy. */
 void halay_store_server_watch(struct halay_store_server *server, const char *prefix,
                               void (*was_set)(void *arg, const char *key, const void *value, size_t bytes), void *arg);
+/* Calls take, from within progress, for each key that a client sets and that begins with prefix; the store does not
+ * keep it. The client's call fails if take does. key and value as in watch; prefix is borrowed until destroy. */
+void halay_store_server_take(struct halay_store_server *server, const char *prefix,
+                             enum halay_status (*take)(void *arg, const char *key, const void *value, size_t bytes),
+                             void *arg);
 /* Returns the number of connected clients that hold the secret. */
 size_t halay_store_server_members(const struct halay_store_server *server);
 /* Connections of clients that hold the secret and their requests, both so far, and the keys that are set now. */

@@ -38,7 +38,7 @@
  *
  * A client has one request outstanding; a newer one takes the place of a get that is still unanswered. Sessions' keys
  * come from the secret and the whole handshake, so a message can neither be made up, changed, repeated, dropped nor
- * moved to another session. Nothing is encrypted: values are addresses, not secrets.
+ * moved to another session. Nothing is encrypted: values are addresses, and what halay.run sends.
  */
 #ifndef HALAY_BASE_STORE_PROTOCOL_H
 #define HALAY_BASE_STORE_PROTOCOL_H

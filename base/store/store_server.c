@@ -80,6 +80,9 @@ struct halay_store_server {
     struct connection *parked[PARKINGS]; /* lists of those that wait for a key, by its hash */
     struct store_table table;
     const char *watched_prefix; /* borrowed; NULL: no watch */
+    const char *taken_prefix;   /* borrowed; NULL: all keys are kept */
+    enum halay_status (*take)(void *arg, const char *key, const void *value, size_t bytes);
+    void *take_arg; /* borrowed */
     void (*was_set)(void *arg, const char *key, const void *value, size_t bytes);
     void *was_set_arg;
     unsigned *connections; /* owned: how often each rank has connected */
@@ -276,27 +279,37 @@ static void wake_parked(struct halay_store_server *server, const unsigned char *
     }
 }
 
-static void notify_owner(struct halay_store_server *server, const struct store_message *m)
+/* Writes the key of a message as text; 0 if it does not begin with prefix, which may be NULL. */
+static int key_of(const struct store_message *m, const char *prefix, char key[HALAY_STORE_KEY_MAX])
 {
-    char key[HALAY_STORE_KEY_MAX];
-    size_t length = server->watched_prefix ? strlen(server->watched_prefix) : 0;
+    size_t length = prefix ? strlen(prefix) : 0;
 
-    if (!length || m->key_bytes < length || memcmp(m->key, server->watched_prefix, length) != 0)
-        return;
-    snprintf(key, sizeof key, "%.*s", (int)m->key_bytes, (const char *)m->key);
-    server->was_set(server->was_set_arg, key, m->value, m->value_bytes);
+    if (!length || m->key_bytes < length || memcmp(m->key, prefix, length) != 0)
+        return 0;
+    snprintf(key, HALAY_STORE_KEY_MAX, "%.*s", (int)m->key_bytes, (const char *)m->key);
+    return 1;
 }
 
 static void do_set(struct halay_store_server *server, struct connection *c, const struct store_message *m)
 {
-    if (store_table_set(&server->table, m->key, m->key_bytes, m->value, m->value_bytes) != HALAY_OK) {
-        halay_error(server->log, "store: no room for %zu bytes of rank %d", m->value_bytes, c->rank);
+    char key[HALAY_STORE_KEY_MAX];
+    const int is_taken = key_of(m, server->taken_prefix, key);
+    const enum halay_status status =
+        is_taken ? server->take(server->take_arg, key, m->value, m->value_bytes)
+                 : store_table_set(&server->table, m->key, m->key_bytes, m->value, m->value_bytes);
+
+    if (status != HALAY_OK) {
+        if (!is_taken)
+            halay_error(server->log, "store: no room for %zu bytes of rank %d", m->value_bytes, c->rank);
         send_answer(server, c, STORE_FULL, m->number, NULL, 0);
         return;
     }
     send_answer(server, c, STORE_DONE, m->number, NULL, 0);
+    if (is_taken)
+        return;
     wake_parked(server, m->key, m->key_bytes);
-    notify_owner(server, m);
+    if (key_of(m, server->watched_prefix, key))
+        server->was_set(server->was_set_arg, key, m->value, m->value_bytes);
 }
 
 static void do_get(struct halay_store_server *server, struct connection *c, const struct store_message *m)
@@ -705,6 +718,15 @@ void halay_store_server_watch(struct halay_store_server *server, const char *pre
     server->watched_prefix = prefix;
     server->was_set = was_set;
     server->was_set_arg = arg;
+}
+
+void halay_store_server_take(struct halay_store_server *server, const char *prefix,
+                             enum halay_status (*take)(void *arg, const char *key, const void *value, size_t bytes),
+                             void *arg)
+{
+    server->taken_prefix = prefix;
+    server->take = take;
+    server->take_arg = arg;
 }
 
 enum halay_status halay_store_server_set(struct halay_store_server *server, const char *key, const void *value,

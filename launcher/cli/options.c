@@ -268,6 +268,8 @@ static const struct halay_option table[] = {
       TAKEN(shown_ranks, take_rank_list) },
     { "--timestamp", NULL, NULL, "begin each line with the time", FLAG(timestamp) },
     { "--output-filename", NULL, "DIR", "also write DIR/rank.N/stdout and DIR/rank.N/stderr", TEXT(output_folder) },
+    { "--call", NULL, "DIR", "send DIR/call to the ranks, and write what they return to DIR/result.N (halay.run)",
+      TEXT(call) },
     { "--log-level", NULL, NULL, "log lines down to this level", SETS("HALAY_LOG") },
     { "--timeline", NULL, "FILE", "write a timeline there, %r is the rank", SETS("HALAY_TIMELINE") },
     { "--timeline-bytes", NULL, "SIZE", "memory for it", SETS("HALAY_TIMELINE_BYTES") },
@@ -516,6 +518,10 @@ int options_parse(int argc, char **argv, struct options *options)
     options->mpi |= options->mpi_flavour || options->mpi_args;
     if (options->mpi && (options->metrics || options->events)) {
         say("option %s: what --mpi starts is not halayrun's to watch", options->metrics ? "--metrics" : "--events");
+        return EXIT_USAGE;
+    }
+    if (options->mpi && options->call) {
+        say("option --call: what --mpi starts has no store");
         return EXIT_USAGE;
     }
     if (!*options->command && !options->sagemaker && !options->join) {

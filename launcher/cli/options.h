@@ -69,6 +69,7 @@ struct options {
     const char *events;                         /* likewise: a file */
     int removes_record;                         /* halayrun chose HALAY_FLIGHT, for the metrics */
     const char *output_folder;                  /* borrowed from given; NULL if not asked for */
+    const char *call;                           /* likewise; job/job_call.c */
     const char *folder;                         /* likewise: where ranks begin */
     int has_own_folders;                        /* the other hosts have theirs: folder is for this one */
     const char *config_file;                    /* likewise */

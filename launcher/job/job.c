@@ -730,6 +730,8 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
     int code = job_make_links(job);
     if (!code)
         code = job_open_store(job);
+    if (!code)
+        code = job_open_call(job);
     if (!code && elastic_is_wanted(setting->options))
         code = job_elastic_init(job);
     return code;

@@ -76,6 +76,7 @@ struct job {
 /* job_start.c, in this order. 0, or an exit code (reported). */
 int job_make_links(struct job *job); /* one for each place on another host, with its ranks */
 int job_open_store(struct job *job);
+int job_open_call(struct job *job);   /* job_call.c: where --call is given */
 int job_call_others(struct job *job); /* blocks until the other hosts have answered */
 int job_start_all(struct job *job);
 /* Rank 0's host has found the master: the others may start. 0, or an exit code (reported). */

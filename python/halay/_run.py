@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-halay.run(): a function on several ranks, started from a Python program. This module is also what the ranks run.
+halay.run(): a function on several ranks, started from a Python program. The ranks run _call.py.
 
 Every `import halay` reads it, so it imports what it needs when it is called.
 """
@@ -10,7 +10,10 @@ import sys
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-_FUNCTION = "function.pickle"
+CALL = "call"
+_CALL_MAX = 128 << 20  # halayrun's store keeps a copy of the call, and has room for twice that
+# The first byte of a result, before its pickle.
+RETURNED, FAILED = b"+", b"-"
 
 
 def _dumps(what: Any) -> bytes:
@@ -70,32 +73,77 @@ def _renamed(value: Any, old: Any, names: str) -> Any:
     return old
 
 
+def _read(path: str) -> Optional[bytes]:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: str, content: bytes) -> None:
+    with open(path + ".part", "wb") as file:
+        file.write(content)
+    os.rename(path + ".part", path)
+
+
 def _collect(folder: str, count: int) -> List[Any]:
     import pickle
 
     results = []
     for rank in range(count):
-        path = os.path.join(folder, f"result.{rank}")
-        if not os.path.exists(path):
-            raise RuntimeError(f"rank {rank} has left no result in {folder}: do all hosts share that folder?")
-        with open(path, "rb") as file:
-            results.append(pickle.load(file))
+        content = _read(os.path.join(folder, f"result.{rank}"))
+        if content is None:
+            raise RuntimeError(f"rank {rank} has ended without a result")
+        if content[:1] == FAILED:
+            _fail(0, folder)
+        results.append(pickle.loads(memoryview(content)[1:]))
     return results
 
 
-def _launch(words: List[str], call: bytes, where: Optional[str], count: int) -> List[Any]:
-    """Run halayrun with these words and the ranks' module; what passes between lies in a temporary folder in where."""
+def _first_failure(folder: str) -> Tuple[str, Optional[BaseException]]:
+    """What the first rank that sent an exception says of it: others may have failed because of that rank."""
+    import pickle
+
+    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("result.")]
+    for path in sorted(paths, key=lambda path: os.stat(path).st_mtime_ns):
+        with open(path, "rb") as file:
+            if path.endswith(".part") or file.read(1) != FAILED:
+                continue
+            host, text, pickled = pickle.load(file)
+        try:
+            failure = pickle.loads(pickled)
+        except Exception:  # its class may need what only the rank has
+            failure = None
+        return f"rank {path.rsplit('.', 1)[1]} on host '{host}' has failed:\n\n{text}", failure
+    return "", None
+
+
+def _fail(code: int, folder: str) -> None:
+    import signal
+
+    text = f"halayrun has ended with exit code {code}"
+    if code > 128 and code - 128 in list(signal.Signals):
+        text += f" ({signal.Signals(code - 128).name})"
+    said, failure = _first_failure(folder)
+    raise RuntimeError(f"{text}; {said}" if said else text) from failure
+
+
+def _launch(words: List[str], call: bytes, where: Optional[str], count: int, shares_files: bool) -> List[Any]:
+    """Run halayrun with these words and the ranks' module. The call and the results pass through a temporary folder in
+    where, which other hosts need only if they share_files."""
     import shutil
     import subprocess
     import tempfile
 
     made = tempfile.mkdtemp(prefix="halay-run-", dir=where)
     try:
-        with open(os.path.join(made, _FUNCTION), "wb") as file:
-            file.write(call)
-        code = subprocess.call([_find_halayrun(), *words, "-m", "halay._run", made])
+        _write(os.path.join(made, CALL), call)
+        line = [*words, "-m", "halay._call"]
+        line = [*line, made] if shares_files else ["--call", made, *line]
+        code = subprocess.call([_find_halayrun(), *line])
         if code:
-            raise RuntimeError(f"halayrun has ended with exit code {code}")
+            _fail(code, made)
         return _collect(made, count)
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -135,10 +183,13 @@ def run(
     Start num_proc processes with halayrun, call func(*args, **kwargs) in each, and return what they returned, in order
     of rank. The arguments are those of horovod.run; the options of the same names of halayrun say what they mean.
 
-    func and what it returns are pickled (by cloudpickle if it is installed; without it func must be in a module that
-    the ranks can import). They pass through files in folder: by default a temporary one, or with other hosts one in the
-    current directory, which the hosts must share. RuntimeError: a rank has failed; what it wrote to standard error says
-    why. disable_cache and use_gloo change nothing.
+    func, its arguments (128 MiB at most) and what it returns are pickled, by cloudpickle if it is installed; without it
+    func must be in a module that the ranks can import. They pass through halayrun, so the hosts need no shared folder.
+    On this host they are kept in a temporary folder, which is made in folder, by default the system's. Only with
+    use_mpi and other hosts the ranks read and write it: it is made in the current folder, which the hosts must share.
+
+    RuntimeError: a rank has failed; the text has the traceback of the first one that raised, __cause__ its exception.
+    disable_cache and use_gloo change nothing.
     """
     num_proc = _renamed(num_proc, np, "np num_proc")
     min_num_proc = _renamed(min_num_proc, min_np, "min_np min_num_proc")
@@ -158,23 +209,8 @@ def run(
     })  # fmt: skip
     has_others = hosts is not None or hostfile is not None or host_discovery_script is not None
     call = _dumps((func, tuple(args), dict(kwargs or {})))
-    where = folder or (os.getcwd() if has_others else None)
-    return _launch([*options, executable or sys.executable], call, where, min_num_proc or num_proc)
-
-
-def _main() -> None:
-    """A rank: call the function, and leave what it returns."""
-    import pickle
-
-    folder = sys.argv[1]
-    with open(os.path.join(folder, _FUNCTION), "rb") as file:
-        func, args, kwargs = pickle.load(file)
-    result = func(*args, **kwargs)
-    path = os.path.join(folder, "result." + os.environ.get("HALAY_RANK", "0"))
-    with open(path + ".part", "wb") as file:
-        file.write(_dumps(result))
-    os.rename(path + ".part", path)
-
-
-if __name__ == "__main__":
-    _main()
+    if not use_mpi and len(call) > _CALL_MAX:
+        raise ValueError(f"func and its arguments are {len(call)} bytes, at most {_CALL_MAX} can be sent to the ranks")
+    where = folder or (os.getcwd() if has_others and use_mpi else None)
+    words = [*options, executable or sys.executable]
+    return _launch(words, call, where, min_num_proc or num_proc, bool(use_mpi))
