@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of torchrun, and of what starts programs as it does. The ranks' own are set by start.c. */
+/* Variables of torchrun, and of what starts programs as it does. The ranks' own are set by start.c. */
 static const struct {
     const char *name;
     int is_of_rank;

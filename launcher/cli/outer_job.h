@@ -9,7 +9,7 @@
  * the secret between nodes. */
 void outer_job_forget(void);
 
-/* Does halayrun set it for each rank? */
+/* Returns nonzero if halayrun sets it for each rank. */
 int outer_job_is_of_rank(const char *name);
 
 #endif

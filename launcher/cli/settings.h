@@ -8,7 +8,7 @@
 #include "launcher/cli/options.h"
 #include <stdio.h>
 
-/* One line for each option given and each variable of halay's that is set, behind '#': where it was given and, if it is
+/* One line for each option given and each variable of halay's that is set, after '#': where it was given and, if it is
  * overridden, by what. Call it before the options' variables are put into the environment. */
 void settings_print(const struct options *options, FILE *out);
 

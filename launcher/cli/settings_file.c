@@ -19,7 +19,7 @@ struct reader {
     int code;                   /* the exit code of the first complaint */
 };
 
-static int complain(struct reader *r, int line, const char *what)
+static int complain_at(struct reader *r, int line, const char *what)
 {
     say("'%s', line %d: %s", r->name, line, what);
     r->code = EXIT_USAGE;
@@ -47,14 +47,14 @@ static int is_same(const char *a, const char *b)
 }
 
 /* one: all but the value; what it points to is copied. */
-static int add(struct reader *r, const struct file_setting *one, const json_t *value)
+static int add_setting(struct reader *r, const struct file_setting *one, const json_t *value)
 {
     struct settings_file *file = r->file;
 
     if (!json_is_string(value))
-        return complain(r, one->line, "a value must be a word or a number here");
+        return complain_at(r, one->line, "a value must be a word or a number here");
     if (file->count == SETTINGS_MAX)
-        return complain(r, one->line, "more than 1000 settings");
+        return complain_at(r, one->line, "more than 1000 settings");
     struct file_setting *grown = realloc(file->settings, (file->count + 1) * sizeof *grown);
     if (!grown)
         return complain_no_memory(r);
@@ -74,7 +74,7 @@ static int add_mapping(struct reader *r, char *section, const json_t *mapping);
 static int add_pair(struct reader *r, struct file_setting *one, const json_t *value)
 {
     if (!*one->key)
-        return complain(r, one->line, "a key must be a word");
+        return complain_at(r, one->line, "a key must be a word");
     for (size_t i = 0; i < r->file->count; i++) {
         const struct file_setting *other = &r->file->settings[i];
         if (!is_same(other->section, one->section) || strcmp(other->key, one->key))
@@ -84,13 +84,13 @@ static int add_pair(struct reader *r, struct file_setting *one, const json_t *va
         return 0;
     }
     if (json_is_object(value))
-        return one->section ? complain(r, one->line, "a section in a section") : add_mapping(r, one->key, value);
+        return one->section ? complain_at(r, one->line, "a section in a section") : add_mapping(r, one->key, value);
     one->is_item = json_is_array(value);
     if (!one->is_item)
-        return add(r, one, value);
+        return add_setting(r, one, value);
     int ok = 1;
     for (size_t i = 0; ok && i < json_array_size(value); i++)
-        ok = add(r, one, json_array_get(value, i));
+        ok = add_setting(r, one, json_array_get(value, i));
     return ok;
 }
 
@@ -126,8 +126,8 @@ static void init_log(struct halay_log *log)
     log->write = write_nothing;
 }
 
-/* What came of reading the document; all three are released. */
-static int finish(enum halay_status status, struct halay_log *log, json_t *document, struct reader *r)
+/* Reports how reading the document ended; all three are released. */
+static int end_reading(enum halay_status status, struct halay_log *log, json_t *document, struct reader *r)
 {
     if (status) {
         say("%s", log->last_error.text);
@@ -150,7 +150,7 @@ int settings_file_parse(const char *name, const char *text, size_t length, struc
     *file = (struct settings_file){ 0 };
     init_log(&log);
     enum halay_status status = halay_document_parse(&log, name, text, length, 0, &r.lines, &document);
-    return finish(status, &log, document, &r);
+    return end_reading(status, &log, document, &r);
 }
 
 int settings_file_load(const char *path, struct settings_file *file)
@@ -162,7 +162,7 @@ int settings_file_load(const char *path, struct settings_file *file)
     *file = (struct settings_file){ 0 };
     init_log(&log);
     enum halay_status status = halay_document_load(&log, path, &r.lines, &document);
-    return finish(status, &log, document, &r);
+    return end_reading(status, &log, document, &r);
 }
 
 void settings_file_fini(struct settings_file *file)

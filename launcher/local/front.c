@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Front: two processes that watch each other, so that no single SIGKILL leaves a rank behind.
+ * Front: two processes that watch each other, so that no single SIGKILL leaves a rank running.
  *
  *     shell -> front ------------> job -----------> rank 0 -> ...
  *              signals, terminal   store, output    rank 1 -> ...
@@ -221,7 +221,7 @@ int front_run(struct job_setting *setting, int (*run)(const struct job_setting *
 
     sigfillset(&all);
     front.signal_fd = halay_signals_open(&all, &before);
-    signal(SIGCHLD, SIG_DFL); /* if it were ignored, nobody could be waited for */
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, no child could be waited for */
     find_ignored(&front.ignored);
     if (front.signal_fd < 0 || pipe2(lifeline, O_CLOEXEC) < 0 || !open_pump(setting, &front) ||
         !processes_become_subreaper()) {

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* What the job's process needs to know. */
+/* The settings of the job's process. */
 struct job_setting {
     const struct options *options; /* borrowed */
     const struct layout *layout;   /* borrowed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Local ranks: those that this process started itself, each the leader of a process group. Signals them, reaps them,
- * and ends what they leave behind. The job has one such table, and so has the agent on another host.
+ * and ends the processes they leave. The job has one such table, and so has the agent on another host.
  *
  * One thread. A group is signalled only until its leader is reaped: after that its number may belong to others.
  */
@@ -15,7 +15,7 @@ struct local_ranks {
     int count;
 };
 
-/* 0 if there is no memory. */
+/* Returns 0 without memory. */
 int local_ranks_init(struct local_ranks *ranks, int count);
 void local_ranks_fini(struct local_ranks *ranks); /* zeroed or made; ends no process */
 
@@ -27,8 +27,8 @@ void local_ranks_add(struct local_ranks *ranks, int member, pid_t leader);
 void local_ranks_signal_one(const struct local_ranks *ranks, int member, int signal);
 void local_ranks_signal(const struct local_ranks *ranks, int signal);
 
-/* A child that has ended: its pid, and its status from waitpid; *member is -1 if it is no rank (an orphan, an ssh). 0
- * if none has ended; never waits. */
+/* Reaps a child that has ended: returns its pid, and its status from waitpid; *member is -1 if it is not a rank (an
+ * orphan, an ssh). 0 if none has ended; never waits. */
 pid_t local_ranks_reap(struct local_ranks *ranks, int *member, int *status);
 
 /* After the last member has ended: SIGTERM to all descendants of this process; then `turn`, one turn of the caller's

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Master: the port is closed again, and rank 0 may need seconds until it listens there. So it is none of those that
- * the system gives to whoever asks for any port: those begin at 32768, as a rule. Among the user's ports it is the last
- * that is free, since ranks that listen take the first ones.
+ * Master: the port is closed again, and rank 0 may need seconds until it listens there. So it is not one of those that
+ * the system gives to a program that asks for any port: they begin at 32768, as a rule. Among the user's ports it is
+ * the last that is free, since ranks that listen take the first ones.
  */
 #include "launcher/local/master.h"
 #include "launcher/where/reach.h"

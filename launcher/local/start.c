@@ -20,7 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What failed in the child. */
+/* A failure in the child. */
 struct report {
     int code; /* errno */
     char what[32];
@@ -54,7 +54,7 @@ static int set_variables(const struct start *s)
            set_number("HALAY_STORE_SECRET_FD", s->secret_fd);
 }
 
-/* What torchrun sets and Python programs read. The user may have given a master. */
+/* Sets what torchrun sets and Python programs read. The user may have given a master. */
 static int set_torch_variables(const struct start *s)
 {
     char port[16];
@@ -152,8 +152,7 @@ int start_rank(const struct start *start, pid_t *pid, int streams[2])
     }
     if (child == 0)
         run_child(start, parent, pipes[0][1], pipes[1][1], pipes[2][1]);
-    if (setpgid(child, child) < 0 && errno != EACCES &&
-        errno != ESRCH) /* the child does it too, whichever comes first */
+    if (setpgid(child, child) < 0 && errno != EACCES && errno != ESRCH) /* the child does it too: either may be first */
         say("cannot set the process group of rank %d: %s", start->rank, strerror(errno));
     close(pipes[2][1]);
     pipes[2][1] = -1;
