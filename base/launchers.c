@@ -131,6 +131,20 @@ static void find_listing_job(struct halay_launchers *found)
     }
 }
 
+/* Returns nonzero for a task of srun's whose RANK and WORLD_SIZE say what SLURM's variables do, as `halayrun --as-rank`
+ * sets them: srun's own start does for it. torchrun in a step numbers processes of its own. */
+static int is_srun_task(void)
+{
+    const char *const pairs[][2] = { { "RANK", "SLURM_PROCID" }, { "WORLD_SIZE", "SLURM_STEP_NUM_TASKS" } };
+
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        const char *torch = getenv(pairs[i][0]), *slurm = getenv(pairs[i][1]);
+        if (!torch || !slurm || strcmp(torch, slurm) != 0)
+            return 0;
+    }
+    return 1;
+}
+
 /* An MPI launcher that counts one process overrides the step's count, which includes the launcher's own helpers. */
 static void find_other_job(struct halay_launchers *found)
 {
@@ -139,8 +153,9 @@ static void find_other_job(struct halay_launchers *found)
         const char *const names[] = { other_launchers[i].size, other_launchers[i].rank, other_launchers[i].more };
         char *text = found->other_job.variables;
         const int is_srun = !strcmp(other_launchers[i].launcher, "srun");
+        const int is_torch = names[0] && !strcmp(names[0], "WORLD_SIZE");
         long size = other_size(i);
-        if (size < 2 || (found->mpi_size == 1 && is_srun))
+        if (size < 2 || (found->mpi_size == 1 && is_srun) || (is_torch && is_srun_task()))
             continue;
         found->other_job.is_srun = is_srun;
         found->other_job.size = (int)size;

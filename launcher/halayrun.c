@@ -21,6 +21,7 @@
 #include "launcher/job/job.h"
 #include "launcher/local/front.h"
 #include "launcher/local/start.h"
+#include "launcher/mpi/as_rank.h"
 #include "launcher/mpi/mpi_start.h"
 #include "launcher/remote/agent.h"
 #include "launcher/remote/frame.h"
@@ -338,6 +339,8 @@ int main(int argc, char **argv)
         code = explain(&options, &here, stdout);
     else if (options.status)
         code = tell_status(&options);
+    else if (options.as_rank)
+        code = as_rank_run(options.command);
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))

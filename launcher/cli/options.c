@@ -330,6 +330,8 @@ static const struct halay_option table[] = {
       TEXT(mpi_flavour) },
     { "--mpi-args", NULL, "WORDS", "more words for mpirun or srun, quoted as for a shell",
       TAKEN(mpi_args, take_words) },
+    { "--as-rank", NULL, NULL, "this is a rank of mpirun's or srun's: set RANK and the like, and become PROGRAM",
+      FLAG(as_rank) },
     { "--sagemaker", NULL, NULL, "this runs on every host of a SageMaker job: start one job on them, without ssh",
       FLAG(sagemaker) },
     { "--ssh-keys", NULL, "DIR", "write the keys of this SageMaker job's hosts for ssh there, and start nothing",
@@ -510,7 +512,7 @@ int options_parse(int argc, char **argv, struct options *options)
         next++;
     options->command = next;
     if (options->help || options->list || options->version || options->check_build || options->explain ||
-        options->is_agent || options->ssh_keys || options->status)
+        options->is_agent || options->ssh_keys || options->status || options->as_rank)
         return 0;
     int code = options_apply_file(options);
     if (code)

@@ -46,6 +46,7 @@ struct options {
     int no_prefix, timestamp, verbose;
     int dry_run, check_build, explain, version, help, list; /* say something and end */
     int mpi;                                                /* start by an MPI's launcher */
+    int as_rank;                                            /* as_rank.h */
     const char *mpi_flavour, *mpi_args;                     /* borrowed from given; NULL if not given */
     int sagemaker;                                          /* sagemaker/launch.h */
     const char *join;                                       /* borrowed from given: node 0's address (join.h); NULL */

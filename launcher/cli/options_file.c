@@ -41,7 +41,7 @@ static int is_for_the_line_only(const struct halay_option *o)
     static const size_t members[] = { offsetof(struct options, config_file), offsetof(struct options, version),
                                       offsetof(struct options, check_build), offsetof(struct options, explain),
                                       offsetof(struct options, is_agent),    offsetof(struct options, node_rank),
-                                      offsetof(struct options, ssh_keys) };
+                                      offsetof(struct options, ssh_keys),    offsetof(struct options, as_rank) };
 
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (!o->variable && o->offset == members[i])

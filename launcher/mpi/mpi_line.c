@@ -254,6 +254,13 @@ static void add_open_mpi_ssh(const struct mpi_job *job, struct words *line)
     }
 }
 
+static void add_command(const struct mpi_job *job, struct words *line)
+{
+    if (job->as_rank)
+        add_option(line, job->as_rank, "--as-rank");
+    words_add_all(line, job->command);
+}
+
 static void add_open_mpi(const struct mpi_job *job, const int *counts, struct words *line)
 {
     words_add(line, "mpirun");
@@ -275,7 +282,7 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
     for (char *const *name = job->variables; *name; name++)
         add_option(line, "-x", *name);
     words_add_all(line, job->more);
-    words_add_all(line, job->command);
+    add_command(job, line);
 }
 
 /* Options that MPICH's and Intel's Hydra share. */
@@ -302,7 +309,7 @@ static void add_set(const struct mpi_job *job, const char *host, int ranks, stru
         add_option(line, "-host", host);
     add_option(line, "-wdir", job->folder);
     add_ranks(line, ranks);
-    words_add_all(line, job->command);
+    add_command(job, line);
 }
 
 static void add_mpich(const struct mpi_job *job, const int *counts, struct words *line)
@@ -403,7 +410,7 @@ static void add_srun(const struct mpi_job *job, const int *counts, struct words 
     words_addf(line, "--chdir=%s", job->folder);
     words_add(line, "--export=ALL");
     words_add_all(line, job->more);
-    words_add_all(line, job->command);
+    add_command(job, line);
 }
 
 /* Their lists use ':' as a separator and know no brackets. */

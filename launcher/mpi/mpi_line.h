@@ -42,6 +42,7 @@ struct mpi_job {
     const char *folder;            /* where ranks start */
     char *const *variables;        /* names of those that ranks need from here; NULL at the end */
     char *const *more;             /* more words for the launcher, NULL at the end; NULL: none */
+    const char *as_rank;           /* path of the halayrun that sets ranks' variables (as_rank.h); NULL: none */
     char *const *command;          /* NULL at the end */
 };
 

@@ -11,6 +11,7 @@
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/local/start.h"
+#include "launcher/mpi/as_rank.h"
 #include "launcher/mpi/mpi_line.h"
 #include "launcher/where/binding.h"
 #include "launcher/where/layout.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 struct mpi_making {
@@ -27,8 +29,9 @@ struct mpi_making {
     struct host_list named;                  /* by --hosts or --hostfile */
     struct words variables, more, line, ssh; /* ssh: its program and first arguments */
     char ssh_args[2048];
-    char folder[PATH_MAX], installed[PATH_MAX];
-    struct mpi_job job; /* borrows from the others */
+    char folder[PATH_MAX], installed[PATH_MAX], halayrun[PATH_MAX];
+    char master[HOST_NAME_MAX + 256]; /* MASTER_ADDR, unless the user gave it; "": the ranks find it */
+    struct mpi_job job;               /* borrows from the others */
 };
 
 /* ---- which MPI --------------------------------------------------------------------------------------------------- */
@@ -97,7 +100,7 @@ static void add_once(struct words *names, const char *name, size_t length)
 /* Variables that -x and other options name, those of halay, and what a program needs to be found and loaded. */
 static void name_variables(const struct options *options, struct words *names)
 {
-    static const char *const always[] = { "LD_LIBRARY_PATH", "PATH", "PYTHONPATH" };
+    static const char *const always[] = { "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT", "PATH", "PYTHONPATH" };
     const char *const *all = halay_environment_all();
 
     for (size_t i = 0; i < options->given_count; i++)
@@ -186,8 +189,7 @@ static int plan_binding(struct halay_log *log, const struct options *options, st
 /* Options for what halayrun does itself without --mpi; MPI's launcher does not do it. */
 static void warn_of_unused(const struct options *options)
 {
-    static const char *const names[] = { "--grace",           "--stop-grace",   "--gpus",
-                                         "--remote-halayrun", "--max-restarts", "--show-ranks" };
+    static const char *const names[] = { "--grace", "--stop-grace", "--gpus", "--max-restarts", "--show-ranks" };
 
     for (size_t i = 0; i < options->given_count; i++)
         for (size_t j = 0; j < sizeof names / sizeof *names; j++)
@@ -225,6 +227,44 @@ static int plan_ssh(const struct options *options, struct mpi_making *m)
     m->job.ssh = m->ssh.count ? m->ssh.at[0] : NULL;
     m->job.ssh_args = used ? m->ssh_args : NULL;
     return 0;
+}
+
+/* This halayrun, by which each rank sets its variables. Other hosts have it at the same place, or where the option
+ * says. */
+static void find_halayrun(const struct options *options, struct mpi_making *m)
+{
+    ssize_t n = readlink("/proc/self/exe", m->halayrun, sizeof m->halayrun - 1);
+
+    m->halayrun[n > 0 ? n : 0] = 0;
+    m->job.as_rank = options->remote_halayrun ? options->remote_halayrun : n > 0 ? m->halayrun : "halayrun";
+}
+
+static int is_loopback_name(const char *name)
+{
+    return !strcmp(name, "localhost") || !strncmp(name, "127.", strlen("127."));
+}
+
+/* The host of rank 0, the first one. srun's tasks know it unless halayrun distributes them. 0, or an exit code. */
+static int plan_master(struct mpi_making *m)
+{
+    const struct host_list *hosts = m->job.hosts ? m->job.hosts : &m->allocation.hosts;
+    char port[16], text[64];
+
+    if (hosts->count > 1 && !halay_environment_get("MASTER_ADDR") && (m->job.hosts || m->job.flavour != MPI_SRUN)) {
+        const char *user = strrchr(hosts->at[0].name, '@');
+        snprintf(m->master, sizeof m->master, "%s", user ? user + 1 : hosts->at[0].name);
+        if (is_loopback_name(m->master) && gethostname(m->master, sizeof m->master) < 0) {
+            say("cannot find this host's name: %s", strerror(errno));
+            return EXIT_FAILURE;
+        }
+        if (setenv("MASTER_ADDR", m->master, 1) < 0)
+            return say_no_memory();
+    }
+    if (halay_environment_get("MASTER_PORT"))
+        return 0;
+    snprintf(text, sizeof text, "%d %lld", (int)getpid(), (long long)time(NULL));
+    snprintf(port, sizeof port, "%d", master_port_of(text));
+    return setenv("MASTER_PORT", port, 1) < 0 ? say_no_memory() : 0;
 }
 
 /* Returns nonzero if this option is among the user's own words for the launcher. */
@@ -367,6 +407,9 @@ static int make_line(struct halay_log *log, const struct options *options, struc
         code = plan_ssh(options, m);
     if (!code)
         code = plan_folder(options, m);
+    find_halayrun(options, m);
+    if (!code)
+        code = plan_master(m);
     if (!code)
         code = plan_words(options, m);
     if (code)
@@ -385,16 +428,18 @@ static int make_line(struct halay_log *log, const struct options *options, struc
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 /* Preceded by the variables that options set, so that the line does the same by itself. */
-static void print_line(const struct options *options, const struct words *line)
+static void print_line(const struct options *options, const struct mpi_making *m)
 {
-    if (options->assignment_count)
+    if (options->assignment_count || *m->master)
         printf("env ");
     for (size_t i = 0; i < options->assignment_count; i++) {
         printf("%s=", options->assignments[i].name);
         quote_word(options->assignments[i].value, stdout);
         putchar(' ');
     }
-    quote_words(line, stdout);
+    if (*m->master)
+        printf("MASTER_ADDR=%s MASTER_PORT=%s ", m->master, halay_environment_get("MASTER_PORT"));
+    quote_words(&m->line, stdout);
     putchar('\n');
 }
 
@@ -434,7 +479,7 @@ int mpi_start(struct halay_log *log, const struct options *options)
         return say_no_memory();
     int code = make_line(log, options, m);
     if (!code && options->dry_run)
-        print_line(options, &m->line);
+        print_line(options, m);
     else if (!code)
         code = become_launcher(options, m);
     making_free(m);

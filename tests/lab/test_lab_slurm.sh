@@ -115,6 +115,11 @@ on_1 srun -N 2 -n 2 --distribution=arbitrary --nodelist=$name-3,$name-2 "$build/
     >"$dir/out" 2>"$dir/err"
 check "in an order of the user's they are refused" test "$(grep -c "first node, '$name-2'" "$dir/err")" = 2
 check "and compute nothing" test ! -s "$dir/out"
+on_1 srun -N 2 -n 3 halayrun --as-rank sh -c 'echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $GROUP_RANK" \
+    "$MASTER_ADDR" && exec "$0"' "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
+check "with torchrun's variables: $(cat "$dir/err")" \
+    test "$(grep -c 'of 3' "$dir/out"):$(sort "$dir/out" | grep "$name" | tr '\n' ',')" = \
+    "3:0 3 0 2 0 $name-1,1 3 1 2 0 $name-1,2 3 0 1 1 $name-1,"
 # Rank 1 is lost: of its step, srun ends nothing by itself.
 if ldd "$library" | grep -q libasan || ! /usr/bin/python3 -c 'import numpy'; then
     echo "skipped: no interpreter for halay and numpy"

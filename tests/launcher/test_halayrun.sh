@@ -409,17 +409,18 @@ check "one with a value" err_has 'option --cycle-time-ms wants a value'
 unset OMPI_COMM_WORLD_SIZE PMI_SIZE SLURM_JOB_NODELIST SLURM_NODELIST PBS_NODEFILE LSB_DJOB_HOSTFILE LSB_MCPU_HOSTS \
     TF_CONFIG CLUSTER_SPEC JOB_COMPLETION_INDEX K_MPI_JOB_ROLE
 here=$(pwd -P)
+as_rank="$(realpath "$halayrun") --as-rank"
 run 0 --mpi --mpi-flavour mpich -np 2 --bind none -x A="b c" --transport shm --dry-run true 'd e'
 check "mpich's line" out_has \
-    "env A='b c' HALAY_TRANSPORT=shm mpirun -bind-to none -genvall -prepend-rank -wdir $here -np 2 true 'd e'"
+    "env A='b c' HALAY_TRANSPORT=shm mpirun -bind-to none -genvall -prepend-rank -wdir $here -np 2 $as_rank true 'd e'"
 SLURM_JOB_NODELIST='n[1-2]' SLURM_TASKS_PER_NODE='2(x2)' run 0 --mpi-flavour srun --no-prefix --timestamp --grace 3 \
     --mpi-args "--qos 'a b'" --dry-run true
 check "srun's line, ranks by the allocation" out_has \
-    "srun --ntasks=4 --kill-on-bad-exit=1 --cpu-bind=none --chdir=$here --export=ALL --qos 'a b' true"
+    "srun --ntasks=4 --kill-on-bad-exit=1 --cpu-bind=none --chdir=$here --export=ALL --qos 'a b' $as_rank true"
 check "no time there" err_has 'option --timestamp does nothing'
 check "no grace there" err_has 'option --grace does nothing with --mpi'
 PYTHONPATH=/p run 0 --mpi-flavour openmpi4 -np 2 --dry-run true
-check "where programs and modules are looked for" grep -qE -e '-x PATH -x PYTHONPATH true$' "$dir/out"
+check "where programs and modules are looked for" grep -qE -e '-x PATH -x PYTHONPATH .* --as-rank true$' "$dir/out"
 run 0 --mpi-flavour openmpi4 -np 2 -H a,b --bind none --ssh "my-ssh -F 'a file'" -p 2222 -i key --wdir sub/dir \
     --dry-run true
 check "ssh's words for mpirun, and the folder" grep -qF -e \
@@ -430,7 +431,8 @@ run 2 --mpi-flavour openmpi4 -np 2 -H a,b -i "a key" --dry-run true
 check "a key that it would split" err_has "'a key' has one"
 SM_HOSTS='["algo-1","algo-2"]' SM_CURRENT_HOST=algo-1 run 0 --mpi-flavour openmpi5 --bind none -x A=1 --dry-run true
 check "hosts that mpirun would not find" \
-    grep -qE '^env A=1 mpirun (--allow-run-as-root )?-np 2 --host algo-1:1,algo-2:1 .* -x A ' "$dir/out"
+    grep -qE '^env A=1 MASTER_ADDR=algo-1 .* mpirun (--allow-run-as-root )?-np 2 --host algo-1:1,algo-2:1 .* -x A ' \
+    "$dir/out"
 run 2 --mpi-flavour lam -np 1 true
 check "no such MPI" err_has "'lam' is not one of openmpi4, openmpi5, mpich, intel, srun"
 run 2 --mpi-flavour srun --dry-run true

@@ -180,6 +180,10 @@ static void check_variants(void)
     job.output_folder = NULL;
     job.timestamp = 1;
     job.flavour = MPI_SRUN;
+    job.as_rank = "/opt/halayrun";
+    check_line(&job, "srun --ntasks=4 --kill-on-bad-exit=1 --overcommit --cpu-bind=none --chdir=/work --export=ALL "
+                     "/opt/halayrun --as-rank 'it'\\''s two words'");
+    job.as_rank = NULL;
     job.plugin = "pmix";
     check_line(
         &job, "srun --ntasks=4 --kill-on-bad-exit=1 --mpi=pmix --overcommit --cpu-bind=none --chdir=/work --export=ALL "
