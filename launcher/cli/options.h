@@ -11,6 +11,7 @@
 enum { PER_HOST_AUTO = -1 };
 
 struct host_list;
+struct join_door;
 struct tunnel_pair;
 
 enum binding { BIND_AUTO, BIND_CORES, BIND_NONE };
@@ -54,6 +55,7 @@ struct options {
     /* Of a job whose nodes have joined, set by join_lead: all of them, the first is here; and the ways to them. */
     const struct host_list *joined;
     const struct tunnel_pair *tunnels;
+    struct join_door *door;                     /* NULL: there are no other nodes */
     const char *ssh_keys;                       /* borrowed from given: write them there; NULL if not given */
     const char *secret_file;                    /* borrowed from given; NULL if not given */
     int insecure;                               /* no secret */

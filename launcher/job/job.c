@@ -767,8 +767,10 @@ int job_run_once(const struct job_setting *setting, struct job_watch *watch, int
     int code = job_init(&job, setting, restarts);
     job.watch = watch;
     job_watch_follow(watch, job.ranks ? &job : NULL);
-    if (!code)
+    if (!code) {
         code = job_call_others(&job);
+        *may_restart = code == EXIT_FAILURE && setting->options->door; /* a node that was there is lost */
+    }
     if (!code)
         code = job_start_all(&job);
     if (code) {

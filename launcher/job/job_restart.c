@@ -2,13 +2,15 @@
  *
  * Job's restarts: starts all ranks again after one has failed, as often as --max-restarts says. The job itself (job.c)
  * begins anew each time; only what is told to others (job_watch.c) lives on. Before a restart there is a pause that
- * doubles each time: ranks that fail at once must not ask other machines for the same data many times a second.
+ * doubles each time: ranks that fail at once must not ask other machines for the same data many times a second. Where
+ * nodes have joined, new tunnels to them follow, and one that is lost is waited for (join_door.h).
  */
 #include "base/clock.h"
 #include "base/loop.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
+#include "launcher/remote/join_door.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -69,9 +71,14 @@ static int pause_before(int restart)
     return ms < PAUSE_MOST_MS ? ms : PAUSE_MOST_MS;
 }
 
-/* Returns 0 after that time; earlier, the signal that tells halayrun to stop, or SIGKILL if the front has died. All
- * signals are blocked, so that nothing else ends the wait. */
-static int pause_for(const struct job_setting *setting, int pause_ms)
+static void note_lifeline(void *context)
+{
+    *(int *)context = SIGKILL;
+}
+
+/* Returns 0 at that time, or when awaited (-1: none) is readable; earlier, the signal that tells halayrun to stop, or
+ * SIGKILL if the front has died. All signals are blocked, so that nothing else ends the wait. */
+static int wait_unless_told(const struct job_setting *setting, int64_t due_us, int awaited)
 {
     struct signalfd_siginfo info;
     struct halay_loop loop;
@@ -85,25 +92,56 @@ static int pause_for(const struct job_setting *setting, int pause_ms)
     const int fd = halay_signals_open(&stops, NULL); /* below 0: the next start will report it */
     halay_loop_init(&loop);
     halay_loop_watch(&loop, fd, POLLIN, NULL, NULL);
-    halay_loop_watch(&loop, setting->lifeline, POLLIN, NULL, NULL);
-    if (halay_loop_turn(&loop, halay_deadline_us(pause_ms)) == HALAY_OK)
-        told = halay_signals_take(fd, &info) ? (int)info.ssi_signo : SIGKILL;
+    halay_loop_watch(&loop, setting->lifeline, POLLIN, note_lifeline, &told);
+    halay_loop_watch(&loop, awaited, POLLIN, NULL, NULL);
+    if (halay_loop_turn(&loop, due_us) == HALAY_OK && halay_signals_take(fd, &info))
+        told = (int)info.ssi_signo;
     halay_loop_fini(&loop);
     if (fd >= 0)
         close(fd);
     return told;
 }
 
-/* Returns 0, or an exit code if there is to be no restart. */
-static int await_restart(const struct job_setting *setting, int restart, int most)
+/* New tunnels to all nodes. *code is that of the failure; it changes if halayrun is told to stop. Returns 0 if there is
+ * to be no restart. */
+static int await_nodes(const struct job_setting *setting, int *code)
+{
+    struct join_door *door = setting->options->door;
+    enum join_door_answer answer = DOOR_MORE;
+    char why[1024] = "";
+
+    if (!door)
+        return 1;
+    join_door_begin(door); /* if it is gone, that is the answer */
+    while (answer == DOOR_MORE) {
+        int told = wait_unless_told(setting, HALAY_NEVER, door->fd);
+        if (told) {
+            say("%s: no restart", signal_name(told));
+            *code = EXIT_SIGNAL + told;
+            return 0;
+        }
+        answer = join_door_take(door, why, sizeof why);
+    }
+    if (answer == DOOR_BEGUN)
+        return 1;
+    say("no restart: %s", why);
+    if (setting->cause_fd)
+        dprintf(setting->cause_fd, "\n%s\n", why);
+    return 0;
+}
+
+/* Likewise. */
+static int await_restart(const struct job_setting *setting, int restart, int most, int *code)
 {
     const int pause_ms = pause_before(restart);
 
     say("restart %d of %d: all ranks are started again in %g s", restart, most, pause_ms / 1000.0);
-    int told = pause_for(setting, pause_ms);
-    if (told)
-        say("%s: no restart", signal_name(told));
-    return told ? EXIT_SIGNAL + told : 0;
+    int told = wait_unless_told(setting, halay_deadline_us(pause_ms), -1);
+    if (!told)
+        return await_nodes(setting, code);
+    say("%s: no restart", signal_name(told));
+    *code = EXIT_SIGNAL + told;
+    return 0;
 }
 
 int job_run(const struct job_setting *setting)
@@ -126,8 +164,7 @@ int job_run(const struct job_setting *setting)
         if (!may_restart || restarts == most)
             return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
         begin_again(setting);
-        code = await_restart(setting, restarts + 1, most);
-        if (code)
+        if (!await_restart(setting, restarts + 1, most, &code))
             return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
     }
 }

@@ -76,8 +76,8 @@ static int check_options(const struct options *options)
             "--ssh and --mpi");
         return EXIT_USAGE;
     }
-    if (options->least_ranks || options->most_ranks || options->max_restarts) {
-        say("--join: the nodes of a job stay the same and end with it: not with --min-np, --max-np, --max-restarts");
+    if (options->least_ranks || options->most_ranks) {
+        say("--join: the nodes of a job stay the same and end with it: not with --min-np, --max-np");
         return EXIT_USAGE;
     }
     if (options->node_rank >= 0 && options->nodes && options->node_rank >= options->nodes) {

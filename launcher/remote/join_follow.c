@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Join, the other nodes: call node 0, wait to be told to begin, be the agent.
+ * Join, the other nodes: call node 0, wait to be told to begin, and serve the job as an agent, each time in a child.
  *
- * The agent reads and writes plain bytes on pipes, in place of this process's standard streams, which it gets back
- * afterwards. A child of this process, the relay, holds the connections and encrypts (relay.h):
+ * The agent reads and writes plain bytes on pipes, in place of standard streams. A child of its front, the relay, holds
+ * the connections and encrypts (relay.h):
  *
- *     node 0 === tunnels === relay --- pipes --- front, agent, ranks
+ *     node 0 === tunnels ============== relay --- pipes --- front, agent, ranks
+ *        ======= talk === this process --- fork ----^
  *
- * The relay ends when the agent's streams do, or with this process. If it ends earlier, the agent's standard input
+ * The relay ends when the agent's streams do, or with the front. If it ends earlier, the agent's standard input
  * ends, and the agent knows what that means. The end of the job comes through the talk's tunnel, when the ranks of all
  * nodes have ended, however long after those of this one. If that tunnel ends without it, node 0 is lost.
+ *
+ * Signals that ask this node to stop are passed on to the agent, and then to its ranks. A node that was asked does not
+ * begin again: it leaves, and its place is free for another.
  */
 #include "base/clock.h"
 #include "base/secure/cipher.h"
@@ -24,15 +28,30 @@
 #include "launcher/remote/relay.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { OPEN_MS = 30000 };
+
+struct follow {
+    const struct join *join;    /* borrowed */
+    struct join_result *result; /* borrowed */
+    struct talk talk;
+    int signal_fd;
+    sigset_t before;           /* the mask that the agent starts with */
+    pid_t server;              /* the child that serves as agent; 0: none */
+    char begin[TALK_TEXT_MAX]; /* what to begin when that has ended; "": nothing */
+    int has_begun;
+    int told;    /* the first signal that asked this node to stop; 0: none */
+    int is_over; /* the result is there, or will not come */
+};
 
 /* ---- the agent --------------------------------------------------------------------------------------------------- */
 
@@ -81,8 +100,7 @@ static enum halay_status relay_all(const struct tunnel_pair *pair, const int str
 }
 
 /* In the relay's process. It ignores signals: the agent gets them, and then ends its streams. */
-__attribute__((noreturn)) static void be_relay(const struct tunnel_pair *pair, struct talk *talk,
-                                               const struct pipes *pipes, pid_t parent)
+__attribute__((noreturn)) static void be_relay(const struct tunnel_pair *pair, const struct pipes *pipes, pid_t parent)
 {
     sigset_t all;
 
@@ -94,43 +112,17 @@ __attribute__((noreturn)) static void be_relay(const struct tunnel_pair *pair, s
     if (getppid() != parent)
         _exit(1);
     close_all(pipes->agent);
-    talk_close(talk);
     enum halay_status status = relay_all(pair, pipes->relay);
     if (status != HALAY_OK)
         relay_say(status);
     _exit(status != HALAY_OK);
 }
 
-/* The ranks of this host have ended, and the job may not have. */
-static void wait_on(int number)
-{
-    static const char text[] = "halayrun: the ranks of this host have ended; it waits for the end of the job (the same "
-                               "signal again ends it at once)\n";
-
-    (void)number;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
-        return; /* nobody reads it */
-}
-
-/* From now on the first signal that asks this host to stop has nobody to be passed on to. */
-static void outlive_one_stop(void)
-{
-    static const int stops[] = { SIGINT, SIGTERM, SIGHUP };
-    const struct sigaction action = { .sa_handler = wait_on, .sa_flags = (int)(SA_RESETHAND | SA_RESTART) };
-    struct sigaction before;
-
-    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++)
-        if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(stops[i], &action, NULL);
-}
-
 /* Run the agent with these pipe ends as its standard streams; they are closed afterwards. */
 static void be_agent(struct halay_log *log, const int ends[3])
 {
     int saved[3], failed = 0;
-    sigset_t before;
 
-    sigprocmask(SIG_SETMASK, NULL, &before);
     for (int i = 0; i < 3; i++) {
         saved[i] = fcntl(i, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
         failed |= saved[i] < 0 || dup2(ends[i], i) < 0;
@@ -148,20 +140,18 @@ static void be_agent(struct halay_log *log, const int ends[3])
         dup2(saved[i], i);
         close(saved[i]);
     }
-    outlive_one_stop();
-    sigprocmask(SIG_SETMASK, &before, NULL); /* the front has blocked all of them */
     if (!is_sent)
         say("cannot tell node 0 how the ranks of this one ended: %s", strerror(errno));
 }
 
 /* Agent and relay, until both have ended. */
-static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair, struct talk *talk)
+static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair)
 {
     struct pipes pipes;
     pid_t self = getpid(), relay = open_pipes(&pipes) ? fork() : -1;
 
     if (relay == 0)
-        be_relay(pair, talk, &pipes, self);
+        be_relay(pair, &pipes, self);
     if (relay < 0)
         say("cannot start the agent: %s", strerror(errno));
     close_all(pipes.relay);
@@ -182,26 +172,72 @@ static struct tunnel_end end_of(const struct join *join)
     return (struct tunnel_end){ join->leader, join->interface, join->port, join->secret };
 }
 
-/* "TICKET NODE NODES". 0, or an exit code. */
-static int take_part(const struct join *join, struct talk *talk, const char *text, struct join_result *result)
+/* "TICKET NODE NODES". 0, or an exit code (reported). */
+static int take_part(const struct join *join, const char *text)
 {
     const struct tunnel_end end = end_of(join);
     struct tunnel_pair pair = { { .fd = -1 }, { .fd = -1 } };
     int64_t deadline_us = halay_deadline_us(OPEN_MS);
     unsigned ticket;
     int node, nodes;
-    char why[512] = "node 0 does not say what to begin";
+    char why[512];
 
-    if (sscanf(text, "%u %d %d", &ticket, &node, &nodes) != 3 ||
-        tunnel_open(&end, ticket * TUNNEL_TICKET + TUNNEL_AGENT, deadline_us, &pair.frames, why, sizeof why) ||
+    if (sscanf(text, "%u %d %d", &ticket, &node, &nodes) != 3)
+        return EXIT_FAILURE;
+    if (tunnel_open(&end, ticket * TUNNEL_TICKET + TUNNEL_AGENT, deadline_us, &pair.frames, why, sizeof why) ||
         tunnel_open(&end, ticket * TUNNEL_TICKET + TUNNEL_ERRORS, deadline_us, &pair.errors, why, sizeof why)) {
-        snprintf(result->text, sizeof result->text, "%s\n%s\n", join->name, why);
         tunnel_close(&pair);
         return EXIT_FAILURE;
     }
     say("this is node %d of %d: '%s', node 0, has the output of its ranks", node, nodes, join->leader);
-    serve_as_agent(join->log, &pair, talk);
+    serve_as_agent(join->log, &pair);
     return 0;
+}
+
+__attribute__((noreturn)) static void be_server(struct follow *f, pid_t parent)
+{
+    setpgid(0, 0); /* signals of the terminal come from the parent */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    close(f->signal_fd);
+    talk_close(&f->talk);
+    sigprocmask(SIG_SETMASK, &f->before, NULL);
+    int code = take_part(f->join, f->begin);
+    kill(parent, SIGCONT); /* if it was stopped, it could not take the end of the job */
+    _exit(code);
+}
+
+static void begin_to_serve(struct follow *f)
+{
+    pid_t parent = getpid();
+
+    f->has_begun = 1;
+    f->server = fork();
+    if (f->server == 0)
+        be_server(f, parent);
+    if (f->server < 0) {
+        say("cannot start the agent: %s", strerror(errno));
+        f->server = 0;
+        talk_close(&f->talk);
+        f->is_over = 1;
+    }
+    *f->begin = 0;
+}
+
+/* Node 0 learns why from the note. */
+static void leave_job(struct follow *f)
+{
+    char text[64];
+
+    int n = snprintf(text, sizeof text, "it was told to stop by %s", signal_name(f->told));
+    if (f->has_begun) {
+        say("%s: this node leaves the job", signal_name(f->told));
+        talk_send(&f->talk, TALK_NOTE, text, (size_t)n);
+    }
+    talk_close(&f->talk);
+    f->result->code = EXIT_SIGNAL + f->told;
+    f->is_over = 1;
 }
 
 /* The lines behind the first one's host. */
@@ -224,24 +260,125 @@ static void take_end(const char *bytes, struct join_result *result)
         say_cause(result->text);
 }
 
-/* What node 0 says, until the end. */
-static void listen_to(const struct join *join, struct talk *talk, struct join_result *result)
+static void lose_leader(struct follow *f)
+{
+    const char *leader = f->join->leader;
+
+    snprintf(f->result->text, sizeof f->result->text, "%s\nnode 0, '%s', is lost\n", leader, leader);
+    say("node 0, '%s', is lost", leader);
+    talk_close(&f->talk);
+    f->is_over = 1;
+}
+
+static void take_record(struct follow *f)
 {
     char bytes[TALK_TEXT_MAX];
     enum talk_kind kind;
 
-    while (talk_receive(talk, HALAY_NEVER, &kind, bytes)) {
-        if (kind == TALK_NOTE)
-            say("%s", bytes);
-        else if (kind == TALK_BEGIN && take_part(join, talk, bytes, result))
-            return; /* reported */
-        else if (kind == TALK_END) {
-            take_end(bytes, result);
-            return;
-        }
+    if (!talk_receive(&f->talk, HALAY_NEVER, &kind, bytes)) {
+        lose_leader(f);
+    } else if (kind == TALK_NOTE) {
+        say("%s", bytes);
+    } else if (kind == TALK_BEGIN) {
+        memcpy(f->begin, bytes, sizeof f->begin);
+    } else if (kind == TALK_END) {
+        take_end(bytes, f->result);
+        talk_close(&f->talk);
+        f->is_over = 1;
     }
-    snprintf(result->text, sizeof result->text, "%s\nnode 0, '%s', is lost\n", join->leader, join->leader);
-    say("node 0, '%s', is lost", join->leader);
+}
+
+static void reap_server(struct follow *f)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid != f->server)
+            continue;
+        f->server = 0;
+        if (!WIFEXITED(status) || !WEXITSTATUS(status) || f->is_over)
+            continue;
+        snprintf(f->result->text, sizeof f->result->text, "%s\nit cannot take part in the job\n", f->join->name);
+        talk_close(&f->talk);
+        f->is_over = 1;
+    }
+}
+
+static void told_to_leave(struct follow *f, int signal)
+{
+    if (f->server) {
+        f->told = f->told ? f->told : signal;
+        kill(f->server, signal);
+    } else if (f->told || !f->has_begun) {
+        f->told = signal;
+        leave_job(f);
+    } else {
+        f->told = signal;
+        say("the ranks of this host have ended; it waits for the end of the job (the same signal again ends it at "
+            "once)");
+    }
+}
+
+static void take_signals(struct follow *f)
+{
+    struct signalfd_siginfo info;
+
+    while (read(f->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        int signal = (int)info.ssi_signo;
+        if (signal == SIGCHLD)
+            reap_server(f);
+        else if (signal_is_stop(signal))
+            told_to_leave(f, signal);
+        else if (f->server)
+            kill(f->server, signal);
+        if (signal == SIGTSTP)
+            raise(SIGSTOP);
+    }
+}
+
+/* Those that are passed on, unless what started this process has them ignored; and SIGCHLD. */
+static int open_signals(struct follow *f)
+{
+    static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH };
+    struct sigaction action;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    signal(SIGCHLD, SIG_DFL); /* if it were ignored, no child could be waited for */
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (sigaction(passed[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&set, passed[i]);
+    sigprocmask(SIG_BLOCK, &set, &f->before);
+    f->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return f->signal_fd >= 0;
+}
+
+/* What node 0 sends, until the end, and that of the agent. */
+static void follow_leader(struct follow *f)
+{
+    if (!open_signals(f)) {
+        say("cannot receive signals: %s", strerror(errno));
+        return;
+    }
+    while (!f->is_over || f->server) {
+        struct pollfd fds[] = { { .fd = f->talk.fd, .events = POLLIN }, { .fd = f->signal_fd, .events = POLLIN } };
+        if (poll(fds, 2, -1) < 0)
+            continue;
+        if (fds[1].revents)
+            take_signals(f);
+        if (fds[0].revents && f->talk.fd >= 0)
+            take_record(f);
+        if (!*f->begin || f->is_over)
+            continue;
+        if (f->told)
+            leave_job(f);
+        else if (!f->server)
+            begin_to_serve(f);
+    }
+    close(f->signal_fd);
+    sigprocmask(SIG_SETMASK, &f->before, NULL);
 }
 
 void join_follow(const struct join *join, struct join_result *result)
@@ -250,7 +387,7 @@ void join_follow(const struct join *join, struct join_result *result)
         .nodes = join->nodes, .node = join->node, .ranks = join->ranks, .is_chosen = join->is_chosen
     };
     const struct tunnel_end end = end_of(join);
-    struct talk talk = { .fd = -1 };
+    struct follow follow = { .join = join, .result = result, .talk.fd = -1 };
     struct tunnel tunnel;
     char why[512];
 
@@ -266,12 +403,12 @@ void join_follow(const struct join *join, struct join_result *result)
         snprintf(result->text, sizeof result->text, "%s\n%s\n", join->name, why);
         return;
     }
-    if (!talk_open(&talk, &tunnel))
+    if (!talk_open(&follow.talk, &tunnel))
         say_no_memory();
-    else if (!talk_send_hello(&talk, &hello))
+    else if (!talk_send_hello(&follow.talk, &hello))
         say("node 0, '%s', is lost", join->leader);
     else
-        listen_to(join, &talk, result);
+        follow_leader(&follow);
     explicit_bzero(&tunnel, sizeof tunnel);
-    talk_close(&talk);
+    talk_close(&follow.talk);
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Join, node 0: a caller has to prove the secret (pending.h), then sends a hello, and is refused with a reason or
- * one of the nodes. When all are there they are told to begin, and open the tunnels of their agents. All of that comes
- * before the job's processes are forked, so that these only inherit what is open.
- *
- * From then on a child of this process, the doorkeeper, answers who comes too late.
+ * one of the nodes. When all are there their connections are handed to a process of their own (join_door.h), which
+ * tells them to begin and gets the tunnels of their agents. The job's processes are forked after that.
  */
 #include "base/clock.h"
 #include "base/net/listen.h"
@@ -13,49 +11,18 @@
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
 #include "launcher/common/say.h"
-#include "launcher/remote/join.h"
+#include "launcher/remote/join_door.h"
+#include "launcher/remote/join_impl.h"
 #include "launcher/remote/join_secret.h"
-#include "launcher/remote/pending.h"
-#include "launcher/where/hosts.h"
 #include "launcher/where/layout.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { BEGIN_MS = 30000, SAY_MS = 30000, SAY_LEAST_MS = 1000, TURN_MS = 1000, NAMES_SHOWN = 16, TICKETS = 1 << 20 };
-
-/* One of the nodes that are here. */
-struct node {
-    struct talk talk; /* closed: this one */
-    uint32_t ticket;
-    int number; /* -1: not known yet */
-    int ranks, is_chosen;
-    char name[TALK_NAME_MAX + 32];
-};
-
-struct lead {
-    const struct join *join; /* borrowed */
-    struct options *options; /* borrowed */
-    struct node *at;         /* owned; this one first, the others in order of arrival, and then of their numbers */
-    int count;
-    uint32_t tickets;
-    struct pending *pending; /* owned */
-    int listener;
-    char refused_from[HALAY_ADDRESS_TEXT]; /* the last caller that was said to be refused */
-    int64_t say_us, say_least_us;          /* when the user hears how many are here: in any case, if that has changed */
-    int has_changed;
-    struct host_list hosts;    /* names borrowed from at */
-    struct tunnel_pair *pairs; /* owned; by number */
-    char why[TALK_TEXT_MAX / 2];
-};
+enum { SAY_LEAST_MS = 1000, NAMES_SHOWN = 16, TICKETS = 1 << 20 };
 
 /* Why there is no job, for the user and for the other nodes. Returns the exit code. */
 __attribute__((format(printf, 2, 3))) static int fail(struct lead *lead, const char *format, ...)
@@ -77,8 +44,7 @@ static void tell_all(struct lead *lead, const char *text)
 
 /* ---- who comes --------------------------------------------------------------------------------------------------- */
 
-/* "" if it may take part. */
-static void find_fault(const struct lead *lead, const struct talk_hello *h, char *why, size_t size)
+void lead_check_hello(const struct lead *lead, const struct talk_hello *h, char *why, size_t size)
 {
     int nodes = lead->join->nodes;
 
@@ -92,6 +58,14 @@ static void find_fault(const struct lead *lead, const struct talk_hello *h, char
         snprintf(why, size, "node rank %d is none of 1 to %d", h->node, nodes - 1);
     else if (h->ranks < 1 || h->ranks > RANKS_MAX || !*h->name)
         snprintf(why, size, "its hello is not understood");
+}
+
+/* "" if it may take part. */
+static void find_fault(const struct lead *lead, const struct talk_hello *h, char *why, size_t size)
+{
+    int nodes = lead->join->nodes;
+
+    lead_check_hello(lead, h, why, size);
     for (int i = 1; !*why && h->node > 0 && i < lead->count; i++)
         if (lead->at[i].number == h->node)
             snprintf(why, size, "node rank %d is taken by '%.200s'", h->node, lead->at[i].name);
@@ -99,7 +73,7 @@ static void find_fault(const struct lead *lead, const struct talk_hello *h, char
         snprintf(why, size, "all %d nodes of the job are here already", nodes);
 }
 
-static void refuse(struct talk *talk, const char *name, const char *why)
+void lead_refuse(struct talk *talk, const char *name, const char *why)
 {
     char text[1024];
 
@@ -107,6 +81,13 @@ static void refuse(struct talk *talk, const char *name, const char *why)
     snprintf(text, sizeof text, "\nnode 0 refuses this node: %s\n", why);
     talk_send_end(talk, EXIT_USAGE, text);
     talk_close(talk);
+}
+
+void lead_warn_of_command(const struct lead *lead, const struct talk_hello *hello)
+{
+    if (*hello->command && strcmp(hello->command, lead->join->command))
+        say("warning: node '%s' was started for another command, '%.200s': that of node 0 counts", hello->name,
+            hello->command);
 }
 
 static void admit(struct lead *lead, const struct tunnel *tunnel)
@@ -123,18 +104,12 @@ static void admit(struct lead *lead, const struct tunnel *tunnel)
     }
     find_fault(lead, &hello, why, sizeof why);
     if (*why) {
-        refuse(&talk, hello.name, why);
+        lead_refuse(&talk, hello.name, why);
         return;
     }
-    if (*hello.command && strcmp(hello.command, lead->join->command))
-        say("warning: node '%s' was started for another command, '%.200s': that of node 0 counts", hello.name,
-            hello.command);
+    lead_warn_of_command(lead, &hello);
     struct node *node = &lead->at[lead->count++];
-    *node = (struct node){ .talk = talk,
-                           .ticket = ++lead->tickets % TICKETS,
-                           .number = hello.node,
-                           .ranks = hello.ranks,
-                           .is_chosen = hello.is_chosen };
+    *node = (struct node){ .talk = talk, .number = hello.node, .ranks = hello.ranks, .is_chosen = hello.is_chosen };
     snprintf(node->name, sizeof node->name, "%s", hello.name);
     lead->has_changed = 1;
 }
@@ -178,12 +153,16 @@ static void say_how_many(struct lead *lead)
     say("%s", text);
     tell_all(lead, text);
     lead->has_changed = 0;
-    lead->say_us = halay_deadline_us(SAY_MS);
+    lead->say_us = halay_deadline_us(LEAD_SAY_MS);
     lead->say_least_us = halay_deadline_us(SAY_LEAST_MS);
 }
 
-/* Of somebody who was sent away before it could say who it is; once, however often it comes. */
-static void say_refused(struct lead *lead)
+uint32_t lead_new_ticket(struct lead *lead)
+{
+    return ++lead->tickets % TICKETS;
+}
+
+void lead_report_refused(struct lead *lead)
 {
     struct pending *s = lead->pending;
 
@@ -207,13 +186,13 @@ static int await_nodes(struct lead *lead)
         uint32_t purpose = 0;
         say_how_many(lead);
         int ms = halay_deadline_left_ms(deadline_us);
-        if (pending_next(lead->pending, ms < TURN_MS ? ms : TURN_MS, &tunnel, &purpose)) {
+        if (pending_next(lead->pending, ms < LEAD_TURN_MS ? ms : LEAD_TURN_MS, &tunnel, &purpose)) {
             if (purpose == TUNNEL_TALK)
                 admit(lead, &tunnel);
             else
                 close(tunnel.fd);
         }
-        say_refused(lead);
+        lead_report_refused(lead);
         drop_gone(lead);
     }
     if (lead->count == nodes)
@@ -239,9 +218,21 @@ static int compare_numbers(const void *a, const void *b)
     return (x->number > y->number) - (x->number < y->number);
 }
 
+void lead_name_node(struct lead *lead, int i, const char *name)
+{
+    snprintf(lead->at[i].name, NODE_NAME_MAX, "%.*s", TALK_NAME_MAX, name);
+    for (int k = 0; k < lead->count; k++)
+        if (k != i && !strcmp(lead->at[i].name, lead->at[k].name)) {
+            size_t length = strlen(lead->at[i].name);
+            snprintf(lead->at[i].name + length, NODE_NAME_MAX - length, " (node %d)", i);
+            return;
+        }
+}
+
 /* Those that did not ask for a number get the free ones, in order of arrival; and every name is one node's. */
 static void number_nodes(struct lead *lead)
 {
+    char name[NODE_NAME_MAX];
     int next = 1;
 
     for (int i = 1; i < lead->count; i++) {
@@ -252,13 +243,10 @@ static void number_nodes(struct lead *lead)
         lead->at[i].number = next;
     }
     qsort(lead->at, (size_t)lead->count, sizeof *lead->at, compare_numbers);
-    for (int i = lead->count - 1; i > 0; i--)
-        for (int k = 0; k < i; k++)
-            if (!strcmp(lead->at[i].name, lead->at[k].name)) {
-                size_t length = strlen(lead->at[i].name);
-                snprintf(lead->at[i].name + length, sizeof lead->at[i].name - length, " (node %d)", i);
-                break;
-            }
+    for (int i = lead->count - 1; i > 0; i--) {
+        memcpy(name, lead->at[i].name, sizeof name);
+        lead_name_node(lead, i, name);
+    }
 }
 
 /* How many ranks each takes: what was said there, or else here; or -np dealt out evenly, or what each has room for. */
@@ -294,7 +282,6 @@ static int list_hosts(struct lead *lead)
     return 0;
 }
 
-/* For --dry-run: nodes like this one. */
 static void imagine_nodes(struct lead *lead)
 {
     for (; lead->count < lead->join->nodes; lead->count++) {
@@ -306,129 +293,18 @@ static void imagine_nodes(struct lead *lead)
 
 /* ---- begin ------------------------------------------------------------------------------------------------------- */
 
-static void keep_pair(struct lead *lead, const struct tunnel *tunnel, uint32_t purpose)
+static int begin_nodes(struct lead *lead, struct join_door *door)
 {
-    for (int i = 1; i < lead->count; i++) {
-        struct tunnel_pair *pair = &lead->pairs[i];
-        struct tunnel *end = purpose % TUNNEL_TICKET == TUNNEL_AGENT ? &pair->frames : &pair->errors;
-        if (lead->at[i].ticket != purpose / TUNNEL_TICKET)
-            continue;
-        if (end->fd >= 0) /* its other end has given up waiting for us */
-            close(end->fd);
-        *end = *tunnel;
-        return;
-    }
-    close(tunnel->fd);
-}
+    enum join_door_answer answer = DOOR_MORE;
+    char why[TALK_TEXT_MAX / 2] = "";
 
-static void refuse_late(const struct lead *lead, const struct tunnel *tunnel)
-{
-    struct talk_hello hello;
-    struct talk talk;
-    char why[512];
-
-    if (!talk_open(&talk, tunnel))
-        return;
-    snprintf(why, sizeof why, "the job of all its %d nodes has begun", lead->join->nodes);
-    if (talk_receive_hello(&talk, &hello))
-        refuse(&talk, hello.name, why);
-    talk_close(&talk);
-}
-
-static int count_pairs(const struct lead *lead)
-{
-    int count = 0;
-
-    for (int i = 1; i < lead->count; i++)
-        count += lead->pairs[i].frames.fd >= 0 && lead->pairs[i].errors.fd >= 0;
-    return count;
-}
-
-static int begin_nodes(struct lead *lead)
-{
-    int64_t deadline_us = halay_deadline_us(BEGIN_MS);
-    char text[64];
-
-    for (int i = 1; i < lead->count; i++) {
-        int n = snprintf(text, sizeof text, "%u %d %d", lead->at[i].ticket, i, lead->count);
-        talk_send(&lead->at[i].talk, TALK_BEGIN, text, (size_t)n); /* if it is gone, we shall see */
-    }
-    while (count_pairs(lead) < lead->count - 1) {
-        struct tunnel tunnel;
-        uint32_t purpose = 0;
-        for (int i = 1; i < lead->count; i++)
-            if (talk_is_readable(&lead->at[i].talk) || halay_deadline_passed(deadline_us))
-                if (lead->pairs[i].frames.fd < 0 || lead->pairs[i].errors.fd < 0)
-                    return fail(lead, "node '%s' is lost: it was told to begin, and %s", lead->at[i].name,
-                                halay_deadline_passed(deadline_us) ? "does not" : "has ended");
-        if (!pending_next(lead->pending, TURN_MS, &tunnel, &purpose))
-            continue;
-        if (purpose == TUNNEL_TALK)
-            refuse_late(lead, &tunnel);
-        else
-            keep_pair(lead, &tunnel, purpose);
-    }
-    return 0;
-}
-
-/* ---- the doorkeeper ---------------------------------------------------------------------------------------------- */
-
-__attribute__((noreturn)) static void be_doorkeeper(const struct lead *lead, int lifeline)
-{
-    struct pending *s = lead->pending;
-
-    prctl(PR_SET_NAME, "halayrun-door");
-    for (;;) {
-        struct tunnel tunnel;
-        uint32_t purpose = 0;
-        pending_watch(s, lifeline);
-        if (pending_next(s, TURN_MS, &tunnel, &purpose)) {
-            if (purpose == TUNNEL_TALK)
-                refuse_late(lead, &tunnel);
-            else
-                close(tunnel.fd);
-        }
-        if (talk_is_readable(&(struct talk){ .fd = lifeline }))
-            _exit(0);
-    }
-}
-
-struct doorkeeper {
-    pid_t pid;
-    int lifeline;
-};
-
-/* Not having one is no reason to fail. */
-static void start_doorkeeper(struct lead *lead, struct doorkeeper *door)
-{
-    int ends[2];
-    pid_t parent = getpid();
-
-    *door = (struct doorkeeper){ -1, -1 };
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return;
-    door->lifeline = ends[1];
-    door->pid = fork();
-    if (door->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(ends[1]);
-        if (getppid() != parent)
-            _exit(0);
-        for (int i = 1; i < lead->count; i++) {
-            tunnel_close(&lead->pairs[i]);
-            talk_close(&lead->at[i].talk);
-        }
-        be_doorkeeper(lead, ends[0]);
-    }
-    close(ends[0]);
-}
-
-static void stop_doorkeeper(const struct doorkeeper *door)
-{
-    if (door->lifeline >= 0)
-        close(door->lifeline);
-    while (door->pid > 0 && waitpid(door->pid, NULL, 0) < 0 && errno == EINTR) /* unless the front has reaped it */
-        ;
+    int code = join_door_open(lead, door);
+    if (code)
+        return code;
+    join_door_begin(door); /* if it is gone, that is the answer */
+    while (answer == DOOR_MORE)
+        answer = join_door_take(door, why, sizeof why);
+    return answer == DOOR_BEGUN ? 0 : fail(lead, "%s", why);
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
@@ -482,8 +358,17 @@ static void close_port(struct lead *lead)
     lead->listener = -1;
 }
 
+/* One node, or for --dry-run nodes like this one. 0, or an exit code. */
+static int gather_none(struct lead *lead, int is_imagined)
+{
+    if (is_imagined)
+        imagine_nodes(lead);
+    int code = deal_ranks(lead);
+    return code ? code : list_hosts(lead);
+}
+
 /* Until all are there; then they wait for what to start. 0, or an exit code. */
-static int gather(struct lead *lead, struct doorkeeper *door)
+static int gather(struct lead *lead, struct join_door *door)
 {
     int code = open_port(lead);
 
@@ -493,9 +378,9 @@ static int gather(struct lead *lead, struct doorkeeper *door)
     if (!code)
         code = deal_ranks(lead);
     if (!code)
-        code = begin_nodes(lead);
+        code = list_hosts(lead);
     if (!code)
-        start_doorkeeper(lead, door);
+        code = begin_nodes(lead, door);
     close_port(lead);
     return code;
 }
@@ -528,29 +413,31 @@ void join_lead(const struct join *join, struct options *options,
                int (*run)(struct halay_log *log, struct options *options, int cause_fd), struct join_result *result)
 {
     struct lead lead = { .join = join, .options = options, .listener = -1 };
-    struct doorkeeper door = { -1, -1 };
+    struct join_door door = { .fd = -1 };
     int cause_fd = memfd_create("halay-cause", MFD_CLOEXEC);
 
     *result = (struct join_result){ .code = cause_fd < 0 ? say_no_memory() : lead_init(&lead) };
-    if (!result->code && options->dry_run)
-        imagine_nodes(&lead);
     if (!result->code)
-        result->code = join->nodes > 1 && !options->dry_run ? gather(&lead, &door) : deal_ranks(&lead);
-    if (!result->code)
-        result->code = list_hosts(&lead);
+        result->code =
+            join->nodes > 1 && !options->dry_run ? gather(&lead, &door) : gather_none(&lead, options->dry_run);
     if (!result->code) {
         options->joined = &lead.hosts;
         options->tunnels = lead.pairs;
+        options->door = door.fd >= 0 ? &door : NULL;
         result->code = run(join->log, options, cause_fd);
         options->joined = NULL;
         options->tunnels = NULL;
+        options->door = NULL;
     }
-    stop_doorkeeper(&door);
     if (cause_fd >= 0) {
         read_cause(&lead, cause_fd, result->text, sizeof result->text);
         close(cause_fd);
     }
-    for (int i = 1; i < lead.count; i++)
+    if (!join_door_close(&door, result->code, result->text)) {
+        say("the process that talks with the other nodes has ended: they are not told how the job ended");
+        result->code = result->code ? result->code : EXIT_FAILURE;
+    }
+    for (int i = 1; i < lead.count; i++) /* if there is no door yet */
         talk_send_end(&lead.at[i].talk, result->code, result->text);
     lead_fini(&lead);
 }

@@ -6,7 +6,9 @@
  *   kind     from      bytes
  *   hello    follower  struct talk_hello, as lines of text
  *   note     node 0    text, for the user
- *   begin    node 0    "TICKET NODE NODES": open the tunnels of the agent with this ticket (tunnel.h)
+ *            follower  its last: why it leaves
+ *   begin    node 0    "TICKET NODE NODES": open the tunnels of the agent with this ticket (tunnel.h); again, if the
+ *                      job is restarted
  *   end      node 0    the last: exit code (1 byte); host of the first cause, newline, the lines about it. It may also
  *                      come before begin: the job could not start, or this node cannot take part
  */

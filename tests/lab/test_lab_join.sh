@@ -5,8 +5,8 @@
 # halay and with PyTorch where there is one; a host that dies, and that of node 0. Needs root and namespaces.
 . "$top_srcdir/tests/lab/lib.sh"
 
-make_lab 3
-for h in 1 2 3; do sh "$lab_script" sshd $lab $h stop; done
+make_lab 4
+for h in 1 2 3 4; do sh "$lab_script" sshd $lab $h stop; done
 probe=$build/tests/launcher/probe
 # All hosts have one home folder, and so a secret.
 export HOME=$scratch/home
@@ -101,6 +101,22 @@ wait $pid_2
 check "the other node ends, too" test $? = 1
 check "and knows why" grep -qE "host '$name-3' \(rank [12]\) is lost" "$dir/err.2"
 wait $pid_3
+
+# A pod that comes again has another address and name.
+start 4 --nnodes 2 true
+start 1 --nnodes 2 --nproc-per-node 1 --max-restarts 1 sh -c \
+    'echo runs; test $TORCHELASTIC_RESTART_COUNT = 0 || exec "$0" meet; exec sleep 1000' "$probe"
+check "they run" wait_for eval 'test "$(grep -c runs "$dir/out.1")" = 2'
+sh "$lab_script" kill $lab 4
+start 2 --nnodes 2 true
+for h in 1 2; do
+    eval "wait \$pid_$h"
+    code=$?
+    check "host $h ends with $code: $(tail -3 "$dir/err.$h")" test $code = 0
+done
+check "another host takes the place" grep -q "node 1 is here again: '$name-2'" "$dir/err.1"
+check "both meet" test "$(grep -c 'met 2' "$dir/out.1")" = 2
+wait $pid_4
 
 start 2 --nnodes 2 true
 start 1 --nnodes 2 --nproc-per-node 1 sh -c 'echo runs; exec sleep 1000'

@@ -154,6 +154,126 @@ node a --nnodes 2 --node-rank 0 --nproc-per-node 1 no-such-program
 ends a 127
 ends b 127
 
+# --- it begins again -------------------------------------------------------------------------------------------------
+# tries N: rank 1 fails in the first N starts, while the others run.
+cat >"$dir/tries" <<'END'
+#!/bin/sh
+echo "try $TORCHELASTIC_RESTART_COUNT of $TORCHELASTIC_MAX_RESTARTS, rank $RANK of $WORLD_SIZE in ${PWD##*/}"
+test "$TORCHELASTIC_RESTART_COUNT" -lt "$1" || exit 0
+: >"$0.$RANK.$TORCHELASTIC_RESTART_COUNT"
+until test -e "$0.0.$TORCHELASTIC_RESTART_COUNT"; do sleep 0.05; done # rank 0 has printed its line
+test "$RANK" != 1 || exit $((3 + TORCHELASTIC_RESTART_COUNT))
+exec sleep 1000
+END
+chmod +x "$dir/tries"
+node b --nnodes 2 --node-rank 1 --nproc-per-node 1 --max-restarts 3 "$dir/tries" 2
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --max-restarts 3 "$dir/tries" 2
+ends a 0
+ends b 0
+check "three starts, on both nodes: $(cat "$dir/out.a")" test "$(sort "$dir/out.a" | tr '\n' ,)" = "$(
+    for r in 0 1; do for t in 0 1 2; do
+        printf '[%s] try %s of 3, rank %s of 2 in %s,' $r $t $r "$(test $r = 0 && echo a || echo b)"
+    done; done)"
+check "each restart was announced" test "$(grep -c '^halayrun: restart [12] of 3: all ranks are started again' \
+    "$dir/err.a")" = 2
+check "the other node says so, too" test "$(grep -c 'this is node 1 of 2' "$dir/err.b")" = 3
+node b
+node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --max-restarts 2 "$dir/tries" 9
+ends a 5
+ends b 5
+says b 'rank 1 (pid'
+node b
+node a --nnodes 2 --node-rank 0 --nproc-per-node 2 --max-restarts 1 sh -c \
+    'test $TORCHELASTIC_RESTART_COUNT = 1 || exit 1; exec "$0" meet' "$probe"
+ends a 0
+ends b 0
+check "they meet after a restart" test "$(grep -c 'met 4' "$dir/out.a")" = 4
+run 0 --nnodes 1 --node-rank 0 --join $meet --nproc-per-node 1 --max-restarts 1 "$dir/tries" 0
+check "one node, too" out_has 'try 0 of 1, rank 0 of 1'
+
+number=
+# starts ARGS...: two nodes, a rank each; started again, the ranks end well once the file is there.
+starts() {
+    rm -f "$dir/pids" "$dir/enough"
+    # shellcheck disable=SC2086 # two words, or none
+    node b $number
+    node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --max-restarts 2 "$@" sh -c \
+        'echo $$ >>"$0"; echo "runs $TORCHELASTIC_RESTART_COUNT"; test ! -e "$1" || exit 0; exec sleep 1000' \
+        "$dir/pids" "$dir/enough"
+    check "both run" wait_for has_lines 2 "$dir/out.a"
+}
+misses() { check "node 0 waits for the node" hears a "waiting for node 1, '"; }
+for number in "--node-rank 1" ""; do
+    starts
+    kill -9 $pid_b
+    ends b 137
+    misses
+    : >"$dir/enough"
+    # shellcheck disable=SC2086
+    node b $number
+    ends b 0
+    ends a 0
+    says a "node 1 is here again: '"
+    check "its loss counts as a restart" grep -q 'restart 1 of 2' "$dir/err.a"
+    check "both ran again" test "$(grep -c 'runs 1' "$dir/out.a")" = 2
+done
+starts # a node that takes over
+node c
+check "a third one waits for a place" hears c 'this one waits for the place of one that is lost'
+: >"$dir/enough"
+kill -9 $pid_b
+ends b 137
+ends a 0
+ends c 0
+check "which it gets" test "$(grep -c 'runs 1' "$dir/out.a")" = 2
+starts
+kill -9 $pid_a
+ends a 137
+ends b 1
+says b "node 0, '127.0.0.1', is lost"
+check "no rank is left" wait_for all_gone
+starts --start-timeout 1
+kill -9 $pid_b
+ends b 137
+ends a 1
+check "it names the node" grep -qE "no restart: node 1, '[^']*', did not come again within 1 s" "$dir/err.a"
+check "no rank is left" wait_for all_gone
+starts
+kill -9 $pid_b
+ends b 137
+misses
+HALAY_SECRET="another one of them" node b
+ends b 1
+says a 'a caller from 127.0.0.1 is refused: it has another secret'
+kill -TERM $pid_a
+ends a 143
+says a 'SIGTERM: no restart'
+starts
+kill -TERM $pid_b # the node leaves, and node 0 waits for another
+ends b 143
+says b 'SIGTERM: this node leaves the job'
+check "node 0 knows why" hears a 'leaves: it was told to stop by SIGTERM'
+: >"$dir/enough"
+node b
+ends b 0
+ends a 0
+# In the pause between two starts.
+for pause in "3 of 9: all ranks are started again in 0.4 s" "5 of 9: all ranks are started again in 1.6 s" \
+    "9 of 9: all ranks are started again in 5 s"; do
+    node b
+    node a --nnodes 2 --node-rank 0 --nproc-per-node 1 --max-restarts 9 sh -c 'exit 3'
+    check "restart $pause" hears a "restart $pause"
+    kill -TERM $pid_a
+    wait $pid_a
+    code=$?
+    wait $pid_b
+    other=$?
+    ! grep -q "SIGTERM: no restart" "$dir/err.a" || break
+done
+check "told to stop between two starts" grep -q "SIGTERM: no restart" "$dir/err.a"
+check "exit codes $code and $other" test $code/$other = 143/143
+rm -f "$dir/pids"
+
 # --- who may not come ------------------------------------------------------------------------------------------------
 node a --nnodes 3 --node-rank 0 --nproc-per-node 1 --start-timeout 60 "$probe" meet
 check "it waits" hears a '1 of 3 nodes is here; still waiting for 2'
@@ -290,8 +410,8 @@ run 2 --join 127.0.0.1:x --nnodes 2 true
 check "no port" err_has "option --join: '127.0.0.1:x' is not HOST or HOST:PORT"
 run 2 --join $meet --nnodes 2 -H a:1 true
 check "either" err_has 'needs none of -H'
-run 2 --join $meet --nnodes 2 --max-restarts 1 true
-check "no restart" err_has 'not with --min-np, --max-np, --max-restarts'
+run 2 --join $meet --nnodes 2 --min-np 1 true
+check "not elastic" err_has 'not with --min-np, --max-np'
 run 2 --join $meet --nnodes 2 --node-rank 0 -np 1 --dry-run true
 check "a node without a rank" err_has 'option -np: 1 ranks on 2 nodes leave some without a rank'
 run 0 --join $meet --nnodes 2 --nproc-per-node 2 --dry-run true
