@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * As rank: the first launcher whose variables are all there counts. An MPI's ranks may inherit those of a step in which
- * SLURM runs one helper of the MPI's on each node, so that srun comes after the MPIs.
+ * SLURM runs one helper of the MPI's on each node, so that srun is after the MPIs.
  *
  * MASTER_ADDR is known where all ranks are on this host, and in a step of SLURM's; elsewhere no variable names the host
  * of rank 0, and it has to be given. MASTER_PORT is below the ports that systems give to connections, and follows from
@@ -71,8 +71,8 @@ int slurm_tasks_of_node(const char *list, int node)
     return -1;
 }
 
-/* What follows from the others. */
-static void complete(struct rank_variables *v)
+/* Derives what the launcher has no variable for. */
+static void variables_complete(struct rank_variables *v)
 {
     const char *tasks = halay_environment_get("SLURM_STEP_TASKS_PER_NODE");
 
@@ -96,7 +96,7 @@ int rank_variables_read(struct rank_variables *v)
             continue;
         (void)read_number(launchers[i].node, &v->node); /* -1 is enough */
         (void)read_number(launchers[i].nodes, &v->nodes);
-        complete(v);
+        variables_complete(v);
         return 1;
     }
     return 0;
@@ -175,7 +175,7 @@ static int set_numbers(const struct rank_variables *v)
     return code;
 }
 
-/* What is in the environment stays. */
+/* Keeps what is in the environment. */
 static int set_master(const struct rank_variables *v)
 {
     struct halay_slurm_step step = { .rank = -1 };
