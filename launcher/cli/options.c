@@ -518,8 +518,8 @@ int options_parse(int argc, char **argv, struct options *options)
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
-    if (options->mpi && (options->metrics || options->events)) {
-        say("option %s: what --mpi starts is not halayrun's to watch", options->metrics ? "--metrics" : "--events");
+    if (options->mpi && options->metrics) {
+        say("option --metrics: what --mpi starts is not halayrun's to watch");
         return EXIT_USAGE;
     }
     if (options->mpi && options->call) {

@@ -12,6 +12,7 @@
 #include "launcher/common/say.h"
 #include "launcher/local/start.h"
 #include "launcher/mpi/as_rank.h"
+#include "launcher/mpi/mpi_follow.h"
 #include "launcher/mpi/mpi_line.h"
 #include "launcher/where/binding.h"
 #include "launcher/where/layout.h"
@@ -229,8 +230,8 @@ static int plan_ssh(const struct options *options, struct mpi_making *m)
     return 0;
 }
 
-/* This halayrun, by which each rank sets its variables. Other hosts have it at the same place, or where the option
- * says. */
+/* Finds the halayrun by which each rank sets its variables. Other hosts have it at the path of --remote-halayrun, or
+ * at this one's. */
 static void find_halayrun(const struct options *options, struct mpi_making *m)
 {
     ssize_t n = readlink("/proc/self/exe", m->halayrun, sizeof m->halayrun - 1);
@@ -443,8 +444,8 @@ static void print_line(const struct options *options, const struct mpi_making *m
     putchar('\n');
 }
 
-/* Returns only if that fails. */
-static int become_launcher(const struct options *options, const struct mpi_making *m)
+/* Becomes the launcher, or follows it for --events. Returns an exit code, reported if the launcher did not run. */
+static int become_launcher(struct halay_log *log, const struct options *options, const struct mpi_making *m)
 {
     char **words = m->line.at;
 
@@ -455,6 +456,8 @@ static int become_launcher(const struct options *options, const struct mpi_makin
         say("cannot create folder '%s': %s", options->output_folder, strerror(errno));
         return 1;
     }
+    if (options->events)
+        return mpi_follow(log, options, m->job.ranks, words);
     execvp(words[0], words);
     say("cannot run '%s': %s", words[0], strerror(errno));
     return EXIT_CANNOT_RUN;
@@ -481,7 +484,7 @@ int mpi_start(struct halay_log *log, const struct options *options)
     if (!code && options->dry_run)
         print_line(options, m);
     else if (!code)
-        code = become_launcher(options, m);
+        code = become_launcher(log, options, m);
     making_free(m);
     return code;
 }

@@ -9,8 +9,8 @@
 #include "launcher/cli/options.h"
 
 /* Finds out which MPI is installed, unless an option names it, and prints its line (--dry-run) or executes it, with the
- * environment as it is. Returns only if it has printed (0) or cannot start (an exit code, reported). May wait for
- * `mpirun --version`. */
+ * environment as it is. Returns if it has printed (0), cannot start (an exit code, reported) or has followed the
+ * launcher for --events (its exit code). May wait for `mpirun --version`. */
 int mpi_start(struct halay_log *log, const struct options *options);
 
 #endif

@@ -452,6 +452,17 @@ for flavour in openmpi mpich; do
         check "$flavour: rank, variables, folder" grep -q "^\[.*$r\].*b c $r info $here\$" "$dir/out"
     done
     PATH=$dir/$flavour:$PATH run 3 --mpi -np 1 sh -c 'exit 3'
+    events=$dir/events.$flavour
+    PATH=$dir/$flavour:$PATH run 3 --mpi --events "$events" -np 1 sh -c 'exit 3'
+    check "$flavour: start: $(cat "$events")" grep -q '"event":"start","ranks":1,"restarts":0,"program":"sh"}' "$events"
+    check "$flavour: end" grep -q '"event":"end","exit_code":3,"seconds":[0-9.]*,.*"first_failure":null}' "$events"
+    PATH=$dir/$flavour:$PATH "$halayrun" --mpi --events "$events" -np 1 sh -c 'echo up; exec sleep 99' >"$dir/out" \
+        2>"$dir/err" </dev/null &
+    pid=$!
+    check "$flavour: a rank runs" wait_for out_has up
+    kill -TERM $pid
+    wait $pid
+    check "$flavour: a signal is passed on, $?" test "$(grep -c '"event":"end"' "$events")" = 2
 done
 # The module of another MPI than the launcher's: Open MPI's ranks would each be alone, an MPICH may abort. The program
 # is linked with no MPI, and its module is the only one that is found.

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Follow: signals that are sent to halayrun alone are passed on. The launcher is in halayrun's process group, so that
+ * it receives those of the terminal itself, and can read from it.
+ */
+#include "launcher/mpi/mpi_follow.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "launcher/common/exit_codes.h"
+#include "launcher/common/say.h"
+#include "launcher/job/job_impl.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the launcher ------------------------------------------------------------------------------------------------ */
+
+/* It does not outlive halayrun. */
+__attribute__((noreturn)) static void become(pid_t parent, const sigset_t *mask, char **words)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execvp(words[0], words);
+    say("cannot run '%s': %s", words[0], strerror(errno));
+    _exit(EXIT_CANNOT_RUN);
+}
+
+/* Returns zero while it runs. */
+static int has_ended(pid_t pid, int *code)
+{
+    int status;
+
+    if (waitpid(pid, &status, WNOHANG) != pid)
+        return 0;
+    *code = WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    return 1;
+}
+
+static int wait_for_end(pid_t pid, int signals)
+{
+    struct pollfd p = { .fd = signals, .events = POLLIN };
+    struct signalfd_siginfo info;
+    int code;
+
+    while (!has_ended(pid, &code)) {
+        poll(&p, 1, -1);
+        while (halay_signals_take(signals, &info))
+            if (info.ssi_signo != SIGCHLD && info.ssi_code <= 0) /* a process sent it, not the terminal */
+                kill(pid, (int)info.ssi_signo);
+    }
+    return code;
+}
+
+static int run(char **words)
+{
+    static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD };
+    const pid_t parent = getpid();
+    sigset_t set, before;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        sigaddset(&set, passed[i]);
+    int signals = halay_signals_open(&set, &before);
+    pid_t pid = signals < 0 ? -1 : fork();
+    if (pid == 0)
+        become(parent, &before, words);
+    if (pid < 0)
+        say("cannot start '%s': %s", words[0], strerror(errno));
+    int code = pid < 0 ? EXIT_FAILURE : wait_for_end(pid, signals);
+    if (signals >= 0)
+        close(signals);
+    return code;
+}
+
+/* ---- the events -------------------------------------------------------------------------------------------------- */
+
+int mpi_follow(struct halay_log *log, const struct options *options, int ranks, char **words)
+{
+    const struct job_setting setting = { .options = options, .log = log };
+    const int64_t begun_us = halay_now_us();
+    struct job_watch *watch;
+
+    int code = job_watch_create(&setting, &watch);
+    if (code)
+        return code;
+    job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", ranks, "restarts", 0, "program", options->command[0]);
+    code = run(words);
+    const double seconds = (double)(halay_now_us() - begun_us) / 1e6;
+    job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i, s:f, s:n}", "exit_code", code, "seconds", seconds,
+                    "rank_seconds", seconds * ranks, "restarts", 0, "failed_rank_seconds", code ? seconds * ranks : 0.0,
+                    "first_failure");
+    job_watch_destroy(watch, code != 0);
+    return code;
+}
