@@ -22,7 +22,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define LONG_WAIT_US 50000 /* the flight recorder has waits that last longer */
+enum { DEFAULT_BYTES = 256 << 10 }; /* of a file that the user did not ask for */
+#define LONG_WAIT_US 50000          /* the flight recorder has waits that last longer */
 
 static void add_record(struct halay_context *ctx, const struct halay_record *record)
 {
@@ -252,15 +253,38 @@ char *halay_recorder_path(const struct halay_context *ctx, const char *pattern)
     return halay_rank_path(pattern, ctx->rank, carried ? halay_elastic_client_generation(carried->elastic_client) : 0);
 }
 
+static void drop_line(void *arg, enum halay_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    (void)line;
+}
+
+/* Creates a file that the user did not ask for; a failure is not an error, and leaves the rank without one. */
+static enum halay_status create_default(struct halay_context *ctx, const char *path)
+{
+    struct halay_log quiet;
+
+    halay_log_init(&quiet, HALAY_LOG_ERROR);
+    quiet.write = drop_line;
+    if (halay_ring_create(&quiet, path, DEFAULT_BYTES, ctx->rank, ctx->size, &ctx->recorder->flight) != HALAY_OK)
+        ctx->recorder->flight = NULL;
+    halay_log_fini(&quiet);
+    if (!ctx->recorder->flight)
+        halay_info(ctx->log, "no flight recorder: '%s' cannot be written", path);
+    return HALAY_OK;
+}
+
 static enum halay_status open_flight(struct halay_context *ctx)
 {
     const struct halay_config *config = &ctx->world->config;
-    char *path = halay_recorder_path(ctx, config->flight);
+    char *path = halay_recorder_path(ctx, config->flight ? config->flight : config->default_flight);
 
     if (!path)
         return HALAY_ERR_NO_MEMORY;
-    enum halay_status status =
-        halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank, ctx->size, &ctx->recorder->flight);
+    enum halay_status status = config->flight ? halay_ring_create(ctx->log, path, config->flight_bytes, ctx->rank,
+                                                                  ctx->size, &ctx->recorder->flight)
+                                              : create_default(ctx, path);
     free(path);
     if (status != HALAY_OK || !ctx->recorder->flight)
         return status;
@@ -275,7 +299,7 @@ enum halay_status halay_recorder_open(struct halay_context *ctx)
     const struct halay_config *config = &ctx->world->config;
     enum halay_status status = HALAY_OK;
 
-    if (config->flight)
+    if (config->flight || config->default_flight)
         status = open_flight(ctx);
     /* "DYNAMIC" is Horovod's word for a timeline that the program will start. */
     if (status == HALAY_OK && config->timeline && strcasecmp(config->timeline, "DYNAMIC") != 0)

@@ -475,23 +475,25 @@ static int parse_one(struct options *options, char ***next)
     return options_apply(options, given.option, who, kept->value);
 }
 
-/* Metrics are read from the ranks' flight recorders: they get one. 0: no memory. */
+/* The ranks get a flight recorder: what they did last is known if the job fails, and metrics are read from it. 0: no
+ * memory. */
 static int keep_record(struct options *options)
 {
-    static const char name[] = "HALAY_FLIGHT";
+    static const char wanted[] = "HALAY_FLIGHT", otherwise[] = "HALAY_DEFAULT_FLIGHT";
+    const char *name = options->metrics ? wanted : otherwise;
     char pattern[96];
     struct timespec now;
 
     for (size_t i = 0; i < options->assignment_count; i++)
-        if (!strcmp(options->assignments[i].name, name))
+        if (!strcmp(options->assignments[i].name, wanted))
             return 1;
-    if (halay_environment_get(name))
+    if (halay_environment_get(wanted))
         return 1;
     clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
     snprintf(pattern, sizeof pattern, "/dev/shm/halayrun-%d-%llx-%%r.flight", (int)getpid(),
              (unsigned long long)now.tv_sec << 30 | (unsigned long long)now.tv_nsec);
     options->removes_record = 1;
-    return add_assignment(options, name, sizeof name - 1, pattern, "--metrics");
+    return add_assignment(options, name, strlen(name), pattern, options->metrics ? "--metrics" : "halayrun");
 }
 
 int options_parse(int argc, char **argv, struct options *options)
@@ -532,7 +534,7 @@ int options_parse(int argc, char **argv, struct options *options)
             halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
-    if (options->metrics && !keep_record(options))
+    if (!options->mpi && (options->metrics || !options->dry_run) && !keep_record(options))
         return say_no_memory();
     return put_flags_last(options);
 }

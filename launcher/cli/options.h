@@ -70,7 +70,7 @@ struct options {
     const char *status;                         /* likewise: of which job to tell */
     const char *dump;                           /* likewise: with status, a folder for records */
     const char *events;                         /* likewise: a file */
-    int removes_record;                         /* halayrun chose HALAY_FLIGHT, for the metrics */
+    int removes_record;                         /* halayrun chose the flight recorder's file */
     const char *output_folder;                  /* borrowed from given; NULL if not asked for */
     const char *call;                           /* likewise; job/job_call.c */
     const char *folder;                         /* likewise: where ranks begin */

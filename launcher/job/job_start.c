@@ -199,6 +199,7 @@ int job_send_plan(struct job *job, struct host_link *link)
                               .binding = job->ranks[link->first].start ? (int)BIND_NONE : (int)options->binding,
                               .grace_ms = options->grace_ms,
                               .silence_ms = job->setting->silence_ms,
+                              .samples = options->metrics != NULL,
                               .folder = folder,
                               .record = record,
                               .addresses = addresses,

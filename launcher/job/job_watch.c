@@ -289,6 +289,8 @@ static void find_pattern(const struct job_setting *setting, char *text, size_t s
     const char *pattern = halay_environment_get("HALAY_FLIGHT"), *folder = setting->options->folder;
 
     *text = 0;
+    if (!pattern)
+        pattern = halay_environment_get("HALAY_DEFAULT_FLIGHT");
     if (pattern && *pattern)
         snprintf(text, size, "%s%s%s", *pattern != '/' && folder ? folder : "", *pattern != '/' && folder ? "/" : "",
                  pattern);
@@ -301,7 +303,7 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
     int code = 0;
 
     *out = NULL;
-    if (!options->metrics && !options->events)
+    if (!options->metrics && !options->events && !options->removes_record)
         return 0;
     w = calloc(1, sizeof *w);
     if (!w)
@@ -314,8 +316,9 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
     w->taken_us = calloc((size_t)w->size, sizeof *w->taken_us);
     for (int r = 0; w->ranks && r < w->size; r++)
         w->ranks[r] = (struct rank_view){ .host = this_host, .end = RANK_IS_NOT_STARTED };
-    if (options->metrics)
+    if (options->metrics || options->removes_record)
         find_pattern(setting, w->pattern, sizeof w->pattern);
+    rank_samples_sweep();
     if (!w->ranks || !w->taken_us)
         code = say_no_memory();
     if (!code && options->events)

@@ -112,8 +112,6 @@ static void send_samples(struct agent *agent)
 {
     struct host_sample host;
 
-    if (!agent->samples || halay_now_us() - agent->sampled_us < (int64_t)ALIVE_MS * 1000 || agent->out.count >= OUT_MAX)
-        return;
     agent->sampled_us = halay_now_us();
     for (int r = 0; r < agent->plan.size; r++) {
         struct rank_sample *sample = &agent->samples[r];
@@ -125,12 +123,19 @@ static void send_samples(struct agent *agent)
     agent_send(agent, FRAME_HOST, 0, &host, sizeof host);
 }
 
+static void send_due_samples(struct agent *agent)
+{
+    if (agent->plan.samples && agent->samples && agent->out.count < OUT_MAX &&
+        halay_now_us() - agent->sampled_us >= (int64_t)ALIVE_MS * 1000)
+        send_samples(agent);
+}
+
 /* The job has failed: what its ranks did last stays, and halayrun learns what there is. */
 static void keep_records(struct agent *agent)
 {
     agent->plan.keeps_record = 1;
-    agent->sampled_us = 0;
-    send_samples(agent);
+    if (agent->samples)
+        send_samples(agent);
 }
 
 /* In an elastic job other processes of this host may live on. */
@@ -332,7 +337,7 @@ static void agent_turn(struct agent *agent)
     feed_rank0(agent);
     pass_streams(agent);
     agent_take_signals(agent);
-    send_samples(agent);
+    send_due_samples(agent);
     if (halay_now_us() - agent->sent_us >= (int64_t)ALIVE_MS * 1000 && !agent->out.count)
         agent_send(agent, FRAME_ALIVE, 0, NULL, 0);
     send_out(agent);
@@ -598,6 +603,7 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
     for (int i = 0; agent->ranks && i < agent->plan.count; i++)
         agent->ranks[i].fds[0] = agent->ranks[i].fds[1] = -1;
     agent->pids = calloc((size_t)agent->plan.count, sizeof *agent->pids);
+    rank_samples_sweep();
     if (*agent->plan.record)
         agent->samples = calloc((size_t)agent->plan.size, sizeof *agent->samples);
     if (!agent->ranks || !agent->pids || (*agent->plan.record && !agent->samples) ||

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NUMBERS = 14 };
+enum { NUMBERS = 15 };
 
 struct plan_reader {
     const char *at;
@@ -44,7 +44,7 @@ int host_plan_write(const struct host_plan *plan, struct buffer *to)
 {
     const int numbers[NUMBERS] = { plan->first, plan->count,       plan->size,       plan->world,    plan->node,
                                    plan->nodes, plan->master_port, plan->binding,    plan->grace_ms, plan->keeps_record,
-                                   plan->local, plan->local_size,  plan->silence_ms, plan->block };
+                                   plan->local, plan->local_size,  plan->silence_ms, plan->block,    plan->samples };
     char *folder[] = { plan->folder, NULL }, *master[] = { plan->master, NULL }, *record[] = { plan->record, NULL };
 
     for (int i = 0; i < NUMBERS; i++)
@@ -162,6 +162,7 @@ int host_plan_read(const char *bytes, size_t count, struct host_plan *plan)
     plan->local_size = (int)numbers[11];
     plan->silence_ms = (int)numbers[12];
     plan->block = (int)numbers[13];
+    plan->samples = (int)numbers[14];
     plan->folder = read_one(&from);
     plan->master = read_one(&from);
     plan->record = read_one(&from);

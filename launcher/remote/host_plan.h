@@ -22,10 +22,11 @@ struct host_plan {
     int block;        /* number of ranks of rank 0's host; 0: hosts' ranks may change, or don't follow each other */
     int silence_ms;   /* without a frame, until halayrun and agent give each other up; SILENCE_LEAST_MS or more */
     int keeps_record; /* 0: the ranks' records are removed at the end */
+    int samples;      /* the ranks are sampled every second */
     unsigned char secret[HALAY_SECRET_BYTES];
     char *folder;       /* where the ranks start; "": where the agent was started */
     char *master;       /* master.h: the address; "": this host, or the one where the store is reached */
-    char *record;       /* watch/sample.h: the pattern of the ranks' records, to be sampled; "": they are not */
+    char *record;       /* watch/sample.h: the pattern of the ranks' records; "": halayrun needs none */
     char **addresses;   /* of the store, "10.0.0.1:4000", "[fd00::1]:4000"; the first that can be reached is used */
     char **environment; /* "NAME=value", overriding the login's */
     char **command;

@@ -6,12 +6,18 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/record.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { LOOK_BACK = 512, SECTOR = 512 };
+enum { LOOK_BACK = 512, SECTOR = 512, KEPT_S = 86400 };
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
@@ -210,6 +216,37 @@ void rank_sample_remove(const char *pattern, const struct rank_sample *sample)
             unlink(path);
         free(path);
     }
+}
+
+/* Returns nonzero if the record is this user's and old, and the process that wrote it has ended. */
+static int is_abandoned(int folder, const char *name)
+{
+    struct halay_ring_head head;
+    struct stat file;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    int is_old = fd >= 0 && !fstat(fd, &file) && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+                 time(NULL) - file.st_mtime > KEPT_S && read(fd, &head, sizeof head) == (ssize_t)sizeof head &&
+                 head.pid > 0 && kill((pid_t)head.pid, 0) && errno == ESRCH;
+    if (fd >= 0)
+        close(fd);
+    return is_old;
+}
+
+void rank_samples_sweep(void)
+{
+    static const char first[] = "halayrun-", last[] = ".flight";
+    DIR *folder = opendir("/dev/shm");
+    const struct dirent *entry;
+
+    while (folder && (entry = readdir(folder))) {
+        size_t length = strlen(entry->d_name);
+        if (length > sizeof last && !strncmp(entry->d_name, first, sizeof first - 1) &&
+            !strcmp(entry->d_name + length - (sizeof last - 1), last) && is_abandoned(dirfd(folder), entry->d_name))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    }
+    if (folder)
+        closedir(folder);
 }
 
 static void take_memory(struct host_sample *s)

@@ -49,6 +49,8 @@ struct host_sample {
 void rank_sample_take(const char *pattern, int rank, pid_t pid, struct rank_sample *sample);
 /* Remove the files of that rank's records. */
 void rank_sample_remove(const char *pattern, const struct rank_sample *sample);
+/* Removes records of failed jobs of this user from /dev/shm that are older than a day and no process writes. */
+void rank_samples_sweep(void);
 void host_sample_take(struct host_sample *sample);
 
 #endif

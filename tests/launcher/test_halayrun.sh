@@ -170,7 +170,7 @@ fi
 # --- environment -----------------------------------------------------------------------------------------------------
 HALAY_RANK=7 HALAY_STORE_ADDRESS=stale HALAY_HOST_RANKS_FD=77 HALAY_LOCAL_SIZE=99 \
     run 0 -np 1 sh -c 'env | grep ^HALAY_ | sort'
-check "nothing of an outer job" test "$(grep -c '' "$dir/out")" = 7
+check "nothing of an outer job" test "$(grep -c '' "$dir/out")" = 8
 check "its own instead" out_has '[0] HALAY_RANK=0'
 check "store's address" grep -qE '^\[0\] HALAY_STORE_ADDRESS=127\.0\.0\.1:[0-9]+$' "$dir/out"
 run 0 -np 1 "$halayrun" -np 2 sh -c 'echo $HALAY_RANK/$HALAY_SIZE'

@@ -7,7 +7,7 @@
 
 "$halayrun" --check-build | grep -q '\[x\] http' || skip "built without libmicrohttpd"
 needs python3
-watched=$top_builddir/tests/launcher/watched
+watched=$top_builddir/tests/launcher/watched perf=$top_builddir/perf/halay-perf
 fake=$top_srcdir/tests/launcher/fake_ssh
 case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
 case $watched in /*) ;; *) watched=$PWD/$watched ;; esac
@@ -242,6 +242,49 @@ begin one -np 2 --flight "$dir/own" sh -c 'test $HALAY_RANK = 1 || exec "$0" "$1
     "$dir/go" "$dir/own.1"
 wait $pid
 check "nor metrics are needed for that" grep -qF "halay-perf flight show $dir/own.*" "$dir/err.one"
+
+# ends ARGS...: the same without metrics: the records show when rank 1 is missing.
+ends() {
+    begin one -np 2 "$@" sh -c 'echo $$ >"$2.$HALAY_RANK"; exec "$0" "$1"' "$watched" "$dir/go" "$dir/rank"
+    check "the records show it meanwhile" wait_for eval \
+        '"$perf" flight show /dev/shm/halayrun-$pid-*.flight 2>/dev/null | grep -q "not by rank 1"'
+    kill -9 "$(cat "$dir/rank.1")"
+    wait $pid
+    check "it has failed" test $? = 137
+}
+rm -f "$dir/go"
+ends
+check "records are the default" reads ""
+ends --ssh "$fake" -H "$(hostname):1,one:1"
+check "on other hosts, too" reads ", on host 'one'"
+check "no other ones" test "$(records)" = 0
+touch "$dir/go"
+begin one -np 2 --ssh "$fake" -H "$(hostname):1,one:1" "$watched" "$dir/go"
+wait $pid
+check "none after a job that has not failed" test $? = 0 -a "$(records)" = 0
+begin one -np 2 sh -c 'exit 3'
+wait $pid
+check "nor a word, where no rank has an engine" eval '! grep -q "did last" "$dir/err.one"'
+# Old records of failed jobs go, but not those that a process writes.
+begin one -np 2 "$watched" "$dir/never"
+check "a job" wait_for eval 'test "$(records)" = 2'
+for pid_in_it in 1 $pid; do # init and halayrun live
+    printf '%040d' 0 >"/dev/shm/halayrun-$pid-old$pid_in_it.flight"
+    python3 -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("q", int(sys.argv[1])) + bytes(200))' \
+        $pid_in_it >>"/dev/shm/halayrun-$pid-old$pid_in_it.flight"
+done
+python3 -c 'import struct, sys; sys.stdout.buffer.write(bytes(40) + struct.pack("q", 0x7ffffff0) + bytes(200))' \
+    >"/dev/shm/halayrun-$pid-old.flight"
+cp "/dev/shm/halayrun-$pid-old.flight" "/dev/shm/halayrun-$pid-new.flight"
+touch -d '2 days ago' /dev/shm/halayrun-$pid-old*.flight
+run 0 -np 1 true
+check "an old one is gone" test ! -e "/dev/shm/halayrun-$pid-old.flight"
+check "others stay" test -e "/dev/shm/halayrun-$pid-new.flight" -a -e "/dev/shm/halayrun-$pid-old1.flight"
+kill $pid
+wait $pid
+rm -f /dev/shm/halayrun-$pid-*.flight
+HALAY_FLIGHT='' run 1 -np 1 printenv HALAY_DEFAULT_FLIGHT
+check "an empty HALAY_FLIGHT is none" test $? = 0
 
 # --- what failures cost ---------------------------------------------------------------------------------------------
 run 3 -np 2 --max-restarts 1 --events "$dir/failures" sh -c 'exit 3'
