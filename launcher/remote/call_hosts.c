@@ -63,7 +63,7 @@ static void reap_calls(struct calls *calls)
                 link_reaped(&calls->links[i], status);
 }
 
-/* 0, or the exit code if a signal tells halayrun to stop. */
+/* Returns 0, or the exit code after a signal to stop. */
 static int take_stop_signal(struct calls *calls)
 {
     struct signalfd_siginfo info;
@@ -101,7 +101,7 @@ static int calls_turn(struct calls *calls, int64_t deadline_us)
 }
 
 /* Advice, where there is some. */
-static const char *advice(const struct host_link *link)
+static const char *find_advice(const struct host_link *link)
 {
     static const struct {
         const char *reason, *advice;
@@ -116,7 +116,7 @@ static const char *advice(const struct host_link *link)
         if (strstr(link->reason, known[i].reason))
             return known[i].advice;
     return code == EXIT_CANNOT_RUN || code == EXIT_NOT_FOUND
-               ? "; --remote-halayrun PATH says where halayrun is on the other hosts"
+               ? "; --remote-halayrun PATH names halayrun on the other hosts"
                : "";
 }
 
@@ -133,7 +133,7 @@ static int report_failed_hosts(const struct calls *calls)
             link_explain(link, why, sizeof why);
         else
             snprintf(why, sizeof why, "the start timeout passed before it was called");
-        say("host '%s': %s%s", link->host, why, advice(link));
+        say("host '%s': %s%s", link->host, why, find_advice(link));
         if (calls->setting->cause_fd)
             dprintf(calls->setting->cause_fd, "%s%shost '%s': %s\n", failed ? "" : link->host, failed ? "" : "\n",
                     link->host, why);

@@ -3,8 +3,8 @@
  * Frame: what halayrun and its agent on another host send each other, through the standard streams of the ssh between
  * them.
  *
- * The agent begins with a line of text, AGENT_GREETING followed by the version, which tells it from whatever a login
- * shell prints before. Then both send frames; numbers are little-endian:
+ * The agent begins with a line of text, AGENT_GREETING followed by the version, which distinguishes it from what a
+ * login shell prints before. Then both send frames; numbers are little-endian:
  *
  *      0  kind    4   of enum frame_kind
  *      4  number  4   by kind
@@ -16,7 +16,7 @@
  *   signal   halayrun  of the signal     none: for all ranks there; or "RANK", text: for that one
  *   kill     halayrun  0                 none; SIGKILL to all descendants of the agent
  *   input    halayrun  0                 for rank 0's standard input; none: its end
- *   close    halayrun  rank              "0" or "1": nobody reads its standard output or error any more
+ *   close    halayrun  rank              "0" or "1": its standard output or error has no reader any more
  *   alive    both      0                 none; sent when nothing else is
  *   started  agent     rank              "PID PROCESSORS", text
  *   output   agent     rank              as the rank wrote them to standard output
@@ -26,7 +26,7 @@
  *   note     agent     0                 text, for --verbose
  *   master   agent     port              address, text: what rank 0's host has found (master.h); before its ranks start
  *   sample   agent     rank              struct rank_sample (watch/sample.h), once a second where that is wanted
- *   host     agent     0                 struct host_sample, likewise
+ *   host     agent     0                 struct host_sample, as above
  *   keep     halayrun  0                 none; the job has failed: the ranks' records stay
  */
 #ifndef HALAY_LAUNCHER_FRAME_H
@@ -44,7 +44,7 @@ enum {
     SILENCE_LEAST_MS = 3 * ALIVE_MS, /* the least time without a frame after which the other side is given up */
     DEFAULT_SILENCE_MS = 10000,      /* that time for a process that has no plan, and until an agent's first frame */
     DOUBT_MS = SILENCE_LEAST_MS,     /* that time if others have lost it, too */
-    DOUBT_LEAST_MS = 1000,           /* and so long after they reported it: perhaps halayrun itself was slow */
+    DOUBT_LEAST_MS = 1000,           /* and for this time after they reported it: perhaps halayrun itself was slow */
 };
 
 enum frame_kind {
@@ -74,7 +74,7 @@ struct frame {
     size_t count;
 };
 
-/* Append one; 0 if there is no memory or it is too long (then nothing is appended). */
+/* Appends one. Returns 0 without memory, or if it is too long (then nothing is appended). */
 int frame_put(struct buffer *to, enum frame_kind kind, uint32_t number, const void *bytes, size_t count);
 
 enum frame_found {

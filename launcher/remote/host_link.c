@@ -30,7 +30,7 @@ enum { READ_BYTES = 1 << 16, LINE_BYTES = 4096, GREETING_BYTES = 1 << 16 };
 
 /* ---- ssh --------------------------------------------------------------------------------------------------------- */
 
-/* Of the child: the three streams, and no life without its parent. */
+/* Gives the child its three streams, and no life without its parent. */
 static void take_streams(pid_t parent, const int ends[3])
 {
     setpgid(0, 0); /* halayrun passes the terminal's signals on */
@@ -275,7 +275,7 @@ static void take_lines(struct host_link *link)
     }
 }
 
-/* Read what is there until `to` has `most` bytes, and close the descriptor at its end. 1 if something came. */
+/* Reads what is there until `to` has `most` bytes, and closes the descriptor at its end. Returns 1 if bytes arrived. */
 static int read_available(int *fd, struct buffer *to, size_t most)
 {
     char bytes[READ_BYTES];

@@ -49,16 +49,16 @@ struct host_link {
     int status;                     /* from waitpid, when ENDED */
     int64_t heard_us, sent_us;
     size_t untaken;     /* bytes of input that the agent has not passed to rank 0 yet */
-    int64_t doubted_us; /* when ranks elsewhere lost one of its ranks, and it was not heard since; 0: not */
+    int64_t doubted_us; /* when ranks elsewhere lost one of its ranks, and it has been silent since; 0: not */
     int silence_ms;     /* of the plan */
     int has_begun;      /* the agent has sent a frame; it sends none while it prepares */
-    int is_silent;      /* not heard for too long */
+    int is_silent;      /* silent for too long */
 };
 
 /* Fork ssh; words: its command line, NULL at the end; not used if there are tunnels. 0, or 1 (reported): a system call
  * failed. link->host, first, count and tunnels are set. */
 int link_call(struct host_link *link, char *const *words, const struct link_events *events);
-/* READY to RUNNING: send what to start. 0 if there is no memory. */
+/* READY to RUNNING: sends what to start. Returns 0 without memory. */
 int link_start(struct host_link *link, const struct host_plan *plan);
 /* At any time; ignored if the agent no longer listens. */
 void link_signal(struct host_link *link, int signal);
@@ -68,7 +68,7 @@ void link_kill(struct host_link *link);
 /* Kill its ssh, or what is in ssh's place, if there is one. It is reaped like any other. */
 void link_end_ssh(const struct host_link *link);
 void link_input(struct host_link *link, const char *bytes, size_t count); /* for rank 0; none: the end */
-void link_close(struct host_link *link, int rank, int which);             /* nobody reads that any more */
+void link_close(struct host_link *link, int rank, int which);             /* that has no reader any more */
 int link_is_full(const struct host_link *link);                           /* give it no more input for now */
 /* Ranks of other hosts have lost one of its ranks: if it is silent, too, it is given up sooner. */
 void link_doubt(struct host_link *link);

@@ -3,7 +3,7 @@
  * Pending: one poll. A connection is read as soon as it is accepted, since its hello has usually arrived with it; only
  * then is one evicted if there are too many.
  *
- * A right hello that was never heard before comes from a holder of the secret. There are few of those, and they are
+ * A right hello that was never received before was made by a holder of the secret. There are few of those, and they are
  * evicted last. A repeated hello was recorded on the network: its sender is dropped at once.
  */
 #include "launcher/remote/pending.h"
@@ -36,7 +36,7 @@ void pending_watch(struct pending *s, int fd)
     s->fds[FD_WATCHED] = (struct pollfd){ .fd = fd, .events = POLLIN };
 }
 
-/* Returns its descriptor, now the caller's; those behind it move up. */
+/* Returns its descriptor, now the caller's; those after it move up. */
 static int pending_remove(struct pending *s, size_t i)
 {
     int fd = s->fds[i].fd;
@@ -107,7 +107,7 @@ static enum heard pending_read(struct pending *s, size_t i)
     return answer->is_done ? PROVEN : UNPROVEN;
 }
 
-/* The oldest whose hello is not right yet; if there is none, the oldest. */
+/* Drops the oldest whose hello is not right yet; without one, the oldest. */
 static void evict_one(struct pending *s)
 {
     size_t i = FIRST;
@@ -146,7 +146,7 @@ static void pending_accept(struct pending *s)
     }
 }
 
-/* 0 if nobody has proved the secret. */
+/* Returns 0 if no connection has proved the secret. */
 static int take_proven(struct pending *s, struct tunnel *tunnel, uint32_t *purpose)
 {
     for (size_t i = FIRST; i < s->count;) {

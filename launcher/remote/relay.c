@@ -77,7 +77,7 @@ static void read_some(struct direction *d)
     if (n > 0)
         d->read += (size_t)n;
     else if (d->line->is_outgoing)
-        d->from = -1; /* the last record tells the other end */
+        d->from = -1; /* the last record informs the other end */
     else
         fail_direction(d, HALAY_ERR_PEER);
     if (d->line->is_outgoing || d->from >= 0)
@@ -92,7 +92,7 @@ static void write_some(struct direction *d)
             continue;
         if (n < 0 && errno == EAGAIN)
             return;
-        if (n < 0) { /* nobody reads it any more */
+        if (n < 0) { /* it has no reader any more */
             fail_direction(d, HALAY_OK);
             return;
         }
@@ -118,7 +118,7 @@ static void progress_direction(void *context)
     if (!d->count)
         read_some(d);
     write_some(d);
-    while (!d->count && d->from >= 0 && !d->line->is_outgoing && d->read) { /* several records came at once */
+    while (!d->count && d->from >= 0 && !d->line->is_outgoing && d->read) { /* several records arrived at once */
         size_t before = d->read;
         translate_record(d);
         write_some(d);
@@ -129,7 +129,7 @@ static void progress_direction(void *context)
         end_direction(d);
 }
 
-/* Has a leading line more to pass on? */
+/* Returns nonzero if a leading line has more to pass on. */
 static int must_go_on(const struct direction *all)
 {
     for (int i = 0; i < RELAY_LINES; i++)
@@ -138,7 +138,7 @@ static int must_go_on(const struct direction *all)
     return 0;
 }
 
-/* Does a leading line still read? */
+/* Returns nonzero if a leading line still reads. */
 static int is_open(const struct direction *all)
 {
     for (int i = 0; i < RELAY_LINES; i++)
@@ -187,7 +187,7 @@ enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int sile
     return status;
 }
 
-static const char *cause(enum halay_status status)
+static const char *name_cause(enum halay_status status)
 {
     switch (status) {
     case HALAY_ERR_AUTH:
@@ -205,5 +205,5 @@ static const char *cause(enum halay_status status)
 
 void relay_say(enum halay_status status)
 {
-    say("the connection is closed: %s", cause(status));
+    say("the connection is closed: %s", name_cause(status));
 }

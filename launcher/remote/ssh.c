@@ -20,7 +20,7 @@
 
 enum { CONNECT_S = 10 };
 
-/* Is this the program of this name, in whichever folder? */
+/* Returns nonzero if this is the program of this name, in any folder. */
 static int is_program(const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');

@@ -28,7 +28,7 @@ static const char *state_of(const struct rank_view *rank)
     }
 }
 
-static int alive(const struct job_view *job)
+static int count_alive(const struct job_view *job)
 {
     int count = 0;
 
@@ -89,11 +89,11 @@ static void print_job(FILE *f, const struct job_view *job)
 {
     print_of_job(f, "halay_job_seconds", "gauge", "Time since the job's start.", job->seconds);
     print_of_job(f, "halay_job_ranks", "gauge", "Ranks, or workers of an elastic job.", (double)job->rank_count);
-    print_of_job(f, "halay_job_ranks_alive", "gauge", "Ranks whose process runs.", alive(job));
+    print_of_job(f, "halay_job_ranks_alive", "gauge", "Ranks whose process runs.", count_alive(job));
     print_of_job(f, "halay_job_restarts_total", "counter", "Times that all ranks were started again.", job->restarts);
 }
 
-/* What the engines count. */
+/* Prints what the engines count. */
 static void print_meters(FILE *f, const struct job_view *job)
 {
     for (int i = 0; i < HALAY_METERS; i++) {
@@ -114,7 +114,7 @@ static void print_meters(FILE *f, const struct job_view *job)
                          job->ranks[r].sample.gauges[i].value);
 }
 
-/* What else there is of a rank; NaN: nothing. */
+/* The other values of a rank; NaN: absent. */
 #define HAS_ENGINE(s, value) ((s)->state == SAMPLE_NONE ? NAN : (double)(value))
 #define HAS_PROCESS(s, value) ((s)->cpu_s < 0 || !(s)->pid ? NAN : (double)(value))
 static double value_of(const struct rank_view *rank, int which)
@@ -167,7 +167,7 @@ static void print_ranks(FILE *f, const struct job_view *job)
     }
 }
 
-/* Who is late: the others have submitted so much more. Ranks that do the same work submit the same. */
+/* Ranks that are late: by how much the others have submitted more. Ranks that do the same work submit the same. */
 static void print_behind(FILE *f, const struct job_view *job)
 {
     static const char name[] = "halay_submissions_behind";
@@ -176,7 +176,7 @@ static void print_behind(FILE *f, const struct job_view *job)
     for (size_t r = 0; r < job->rank_count; r++)
         if (job->ranks[r].sample.meters[HALAY_METER_SUBMISSIONS] > most)
             most = job->ranks[r].sample.meters[HALAY_METER_SUBMISSIONS];
-    print_head(f, name, "gauge", "How many submissions the rank is behind the one that has most.");
+    print_head(f, name, "gauge", "Submissions by which the rank trails the one that has most.");
     for (size_t r = 0; r < job->rank_count; r++)
         if (job->ranks[r].sample.state != SAMPLE_NONE)
             print_sample(f, name, &job->ranks[r], NULL, NULL,
@@ -189,8 +189,8 @@ static void print_hosts(FILE *f, const struct job_view *job)
         { "halay_host_load", "gauge", "Load of one minute.", 0 },
         { "halay_host_memory_bytes", "gauge", "Memory of the host.", 0 },
         { "halay_host_memory_available_bytes", "gauge", "Memory that programs can still have.", 0 },
-        { "halay_host_received_bytes_total", "counter", "Bytes that came by all networks but loopback.", 0 },
-        { "halay_host_sent_bytes_total", "counter", "Bytes that went by them.", 0 },
+        { "halay_host_received_bytes_total", "counter", "Bytes received by all networks but loopback.", 0 },
+        { "halay_host_sent_bytes_total", "counter", "Bytes sent by them.", 0 },
         { "halay_host_disk_read_bytes_total", "counter", "Bytes read from all disks.", 0 },
         { "halay_host_disk_written_bytes_total", "counter", "Bytes written to them.", 0 },
     };
@@ -238,7 +238,7 @@ char *job_view_metrics(const struct job_view *job)
 static json_t *job_json(const struct job_view *job)
 {
     return json_pack("{s:s, s:f, s:i, s:i, s:i}", "state", job->stage, "seconds", job->seconds, "ranks",
-                     (int)job->rank_count, "alive", alive(job), "restarts", job->restarts);
+                     (int)job->rank_count, "alive", count_alive(job), "restarts", job->restarts);
 }
 
 /* A name of a tensor may be no UTF-8 where its middle was cut out: then it is left out. */
@@ -258,7 +258,7 @@ static json_t *gauges_json(const struct rank_sample *s)
     return gauges;
 }
 
-/* Where its record lies, on its host. */
+/* Adds the path of its record, on its host. */
 static void set_record(json_t *object, const char *pattern, const struct rank_sample *s)
 {
     char *path = s->generation ? halay_rank_path(pattern, s->rank, s->generation) : NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job view: what is told of a job: as metrics for Prometheus, and as JSON (docs/guides/observability.md).
+ * Job view: what is published of a job: as metrics for Prometheus, and as JSON (docs/guides/observability.md).
  */
 #ifndef HALAY_LAUNCHER_JOB_VIEW_H
 #define HALAY_LAUNCHER_JOB_VIEW_H
 
 #include "launcher/watch/sample.h"
 
-/* How the process of a rank stands. */
+/* The state of a rank's process. */
 enum rank_end { RANK_RUNS, RANK_HAS_ENDED, RANK_IS_LOST, RANK_IS_NOT_STARTED };
 
 struct rank_view {
@@ -35,7 +35,7 @@ struct job_view {
 
 /* Prometheus' text, version 0.0.4. Freed with free(); NULL: no memory. */
 char *job_view_metrics(const struct job_view *job);
-/* {"job": {...}, "ranks": [...]}, likewise; and the first part alone. */
+/* {"job": {...}, "ranks": [...]}, as above; and the first part alone. */
 char *job_view_ranks(const struct job_view *job);
 char *job_view_health(const struct job_view *job);
 

@@ -81,7 +81,7 @@ static int read_all(int fd, int64_t deadline_us, struct buffer *answer)
     }
 }
 
-/* The body of an answer, parsed; NULL: it is none (reported). */
+/* Returns the body of an answer, parsed; NULL: not an answer (reported). */
 static json_t *parse_answer(const char *answer)
 {
     const char *body = strstr(answer, "\r\n\r\n");
@@ -89,7 +89,7 @@ static json_t *parse_answer(const char *answer)
     json_t *object;
 
     if (strncmp(answer, "HTTP/1.1 ", 9) || !body) {
-        say("what answers there is no halayrun");
+        say("the server there is not halayrun");
         return NULL;
     }
     object = json_loads(body + 4, 0, &error);
@@ -101,8 +101,8 @@ static json_t *parse_answer(const char *answer)
     return NULL;
 }
 
-/* NULL (reported, unless nobody is there any more, *is_gone). */
-static json_t *ask(const char *where, const char *token, int *is_gone)
+/* Returns NULL on failure (reported, unless the job is gone, *is_gone). */
+static json_t *ask_job(const char *where, const char *token, int *is_gone)
 {
     int64_t deadline_us = halay_deadline_us(ANSWER_MS);
     struct buffer answer = { 0 };
@@ -143,13 +143,13 @@ static const char *text_at(const json_t *object, const char *key)
     return text ? text : "-";
 }
 
-static double gauge(const json_t *rank, const char *name)
+static double gauge_of(const json_t *rank, const char *name)
 {
     return number_at(json_object_get(rank, "gauges"), name);
 }
 
-/* The growth of a number by the second; NAN where there is no answer before, or another process. */
-static double rate(const json_t *rank, const json_t *before, double now, double then, double seconds)
+/* The growth of a number by the second; NAN without an answer before, or with another process. */
+static double rate_of(const json_t *rank, const json_t *before, double now, double then, double seconds)
 {
     if (!before || !(seconds > 0) || number_at(rank, "pid") != number_at(before, "pid") || now < then)
         return NAN;
@@ -167,8 +167,8 @@ static void print_cell(double value, int width, const char *format)
 
 static void print_rank(const json_t *rank, const json_t *before, double seconds)
 {
-    double cpu = rate(rank, before, number_at(rank, "cpu_seconds"), number_at(before, "cpu_seconds"), seconds);
-    double speed = rate(rank, before, gauge(rank, "samples"), gauge(before, "samples"), seconds);
+    double cpu = rate_of(rank, before, number_at(rank, "cpu_seconds"), number_at(before, "cpu_seconds"), seconds);
+    double speed = rate_of(rank, before, gauge_of(rank, "samples"), gauge_of(before, "samples"), seconds);
     double waits = number_at(rank, "waits_seconds");
     char state[40];
 
@@ -176,8 +176,8 @@ static void print_rank(const json_t *rank, const json_t *before, double seconds)
     if (!isnan(number_at(rank, "exit_code")))
         snprintf(state, sizeof state, "ended: %.0f", number_at(rank, "exit_code"));
     printf("%4.0f %-16.16s %-11s", number_at(rank, "rank"), text_at(rank, "host"), state);
-    print_cell(gauge(rank, "step"), 8, "%.0f");
-    print_cell(gauge(rank, "loss"), 10, "%.5g");
+    print_cell(gauge_of(rank, "step"), 8, "%.0f");
+    print_cell(gauge_of(rank, "loss"), 10, "%.5g");
     print_cell(speed, 9, "%.4g");
     print_cell(100 * cpu, 5, "%.0f");
     print_cell(number_at(rank, "resident_bytes") / 1e6, 8, "%.0f");
@@ -216,11 +216,11 @@ static void status_print(struct status *s, const json_t *answer)
     json_array_foreach(ranks, i, rank) {
         const json_t *before = json_array_get(json_object_get(s->before, "ranks"), i);
         print_rank(rank, before, seconds);
-        one = rate(rank, before, gauge(rank, "samples"), gauge(before, "samples"), seconds);
+        one = rate_of(rank, before, gauge_of(rank, "samples"), gauge_of(before, "samples"), seconds);
         if (!isnan(one))
             speed = isnan(speed) ? one : speed + one;
     }
-    sparkline_add(&s->loss, gauge(json_array_get(ranks, 0), "loss"));
+    sparkline_add(&s->loss, gauge_of(json_array_get(ranks, 0), "loss"));
     sparkline_add(&s->speed, speed);
     if (s->loss.count > 1 || s->speed.count > 1)
         printf("\n");
@@ -234,7 +234,7 @@ static void status_print(struct status *s, const json_t *answer)
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-/* 0 (reported): it failed. The record may be written meanwhile; whoever reads it leaves out what is not whole. */
+/* 0 (reported): it failed. The record may be written meanwhile; its reader leaves out what is not whole. */
 static int copy_file(const char *from, const char *to)
 {
     char bytes[1 << 16];
@@ -272,7 +272,7 @@ static int dump_rank(const json_t *rank, const char *folder)
 }
 
 /* Returns the exit code. */
-static int dump(const json_t *answer, const char *folder)
+static int dump_records(const json_t *answer, const char *folder)
 {
     const json_t *rank;
     size_t i;
@@ -296,7 +296,7 @@ int status_run(const char *where, const char *token, const char *dump_folder)
     struct status status = { 0 };
     json_t *answer;
 
-    while ((answer = ask(where, token, &is_gone))) {
+    while ((answer = ask_job(where, token, &is_gone))) {
         if (is_terminal)
             printf("\033[H\033[J"); /* from the top, over what was there */
         status_print(&status, answer);
@@ -305,7 +305,7 @@ int status_run(const char *where, const char *token, const char *dump_folder)
         status.before = answer;
         answers++;
         if (dump_folder)
-            code = dump(answer, dump_folder);
+            code = dump_records(answer, dump_folder);
         if (!is_terminal)
             break;
         nanosleep(&second, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Token: the word that whoever asks for metrics must know.
+ * Token: the word that a client must send to get metrics.
  */
 #ifndef HALAY_LAUNCHER_TOKEN_H
 #define HALAY_LAUNCHER_TOKEN_H

@@ -221,7 +221,7 @@ check "another version" err_has "host 'old': halay 0.0.9 is installed there"
 check "no answer" err_has "host 'mute': it does not answer"
 check "how many" err_has "3 of 4 hosts cannot be started: no rank was started"
 run 1 -np 1 --ssh "$fake" --remote-halayrun /nowhere/halayrun -H one true
-check "it is not there" err_has "--remote-halayrun PATH says where"
+check "it is not there" err_has "--remote-halayrun PATH names halayrun"
 run 1 -np 1 --ssh "$dir/no-ssh" -H one true
 check "no ssh" err_has "cannot run '$dir/no-ssh': No such file or directory"
 run 127 -np 2 --ssh "$fake" -H one:2 ./nothing
