@@ -268,6 +268,8 @@ static void lose_leader(struct follow *f)
     say("node 0, '%s', is lost", leader);
     talk_close(&f->talk);
     f->is_over = 1;
+    if (f->server) /* the agent may still wait for its plan; it ends when its front has died */
+        kill(f->server, SIGKILL);
 }
 
 static void take_record(struct follow *f)
