@@ -48,6 +48,14 @@ static int may_try_modules(const struct halay_config *config)
     return halay_world_is_auto(config->transport) && !config->encrypt && !is_one_host;
 }
 
+/* Returns zero if MPI would find a world of one rank, or, as Open MPI does in a step of srun's without PMI, end the
+ * process: no launcher of MPI's started it, and the program gave no communicator. */
+static int may_try_mpi(const struct halay_world *world)
+{
+    return world->config.launchers.mpi_size > 0 || world->comm_abi ||
+           halay_world_is_set_to(world->config.bootstrap, "mpi");
+}
+
 static uint32_t modules_here(const struct halay_world *world)
 {
     char path[HALAY_MODULE_FILE_MAX];
@@ -57,7 +65,8 @@ static uint32_t modules_here(const struct halay_world *world)
         return 0;
     for (int row = 0; row < HALAY_TRANSPORT_COUNT; row++)
         for (const struct halay_transport_build *build = halay_transport_builds; build->module; build++)
-            if (is_module_of(build, halay_transport_rows[row].name) &&
+            if ((row != HALAY_TRANSPORT_INDEX_mpi || may_try_mpi(world)) &&
+                is_module_of(build, halay_transport_rows[row].name) &&
                 halay_module_file_find(world->config.module_path, build->module, path))
                 modules |= UINT32_C(1) << row;
     return modules;

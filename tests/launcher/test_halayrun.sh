@@ -533,6 +533,9 @@ if test -e "$top_builddir/.libs/libhalay-mpi.so"; then
     HALAY_MODULE_PATH=$top_builddir/.libs alone 1 --transport mpi
     check "mpi without mpirun is an error that says how" grep -q \
         "error: transport 'mpi' can't be used: .* 'halayrun --mpi' starts ranks by it" "$dir/err"
+    mkdir "$dir/mpi-only" && cp "$top_builddir/.libs/libhalay-mpi.so" "$dir/mpi-only"
+    HALAY_MODULE_PATH=$dir/mpi-only alone 0 -x HALAY_LOG=info
+    check "and is not tried where no mpirun has started the ranks" eval 'err_has "data over tcp" && ! err_has "MPI_"'
 fi
 
 # --- GPUs ------------------------------------------------------------------------------------------------------------
