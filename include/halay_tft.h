@@ -237,10 +237,10 @@ struct halay_tft_train_options {
  * Trains a model. Blocks until it is trained. After halay_tft_stop it ends with HALAY_OK and the best weights so far
  * (not calibrated if calibration had not run), or with HALAY_ERR_CANCELED if a model is requested but has no weights
  * yet; a checkpoint in the folder has everything to resume. Parts of the schema that are `auto` are chosen in the data,
- * too. model may be NULL: then only the folder has it. All ranks get the same model, and read it in rank 0's folder:
- * with several hosts a folder that all of them share. Errors: HALAY_ERR_CONFIG (a key or value is wrong),
- * HALAY_ERR_ARGUMENT (a model or checkpoint exists already), HALAY_ERR_FORMAT (the loss is not finite, or the data are
- * damaged), HALAY_ERR_PEER (a rank is lost or has failed), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY.
+ * too. model may be NULL: then only the folder has it. All ranks get the same model, from rank 0,
+ * whose host alone has the folder. Errors: HALAY_ERR_CONFIG (a key or value is wrong), HALAY_ERR_ARGUMENT (a model or
+ * checkpoint exists already), HALAY_ERR_FORMAT (the loss is not finite, the data are damaged, or the ranks' data
+ * differ), HALAY_ERR_PEER (a rank is lost or has failed), HALAY_ERR_SYSTEM, HALAY_ERR_NO_MEMORY.
  */
 HALAY_API enum halay_status halay_tft_train(struct halay_tft *tft, struct halay_tft_data *data,
                                             const struct halay_tft_train_options *options,
@@ -287,6 +287,11 @@ HALAY_API enum halay_status halay_tft_backtest(struct halay_tft *tft, struct hal
  * HALAY_ERR_FORMAT. */
 HALAY_API enum halay_status halay_tft_model_open(struct halay_tft *tft, const char *folder,
                                                  struct halay_tft_model **model);
+
+/* Does the same on all ranks: rank 0 reads the folder, which other hosts need not have, and gives the model to all. All
+ * ranks call it. Errors: also HALAY_ERR_PEER. */
+HALAY_API enum halay_status halay_tft_model_open_shared(struct halay_tft *tft, const char *folder,
+                                                        struct halay_tft_model **model);
 
 /* Writes a model into a folder, which is created if necessary and must not hold a model yet (HALAY_ERR_ARGUMENT).
  * Errors: also HALAY_ERR_SYSTEM. */

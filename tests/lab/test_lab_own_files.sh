@@ -32,6 +32,13 @@ train 0 --epochs 2 --resume
 check "it resumed" eval 'on 1 cat /tmp/run/metrics.jsonl | grep -q "\"epoch\": *2"'
 check "and nothing of the run on the other, again" on 2 test ! -e /tmp/run
 
+run_on_1 0 -np 2 -H "$name-[1-2]" "$tft" evaluate --checkpoint /tmp/run --data $data --stride 240 --json /tmp/scores
+check "scores" on 1 test -s /tmp/scores
+on 1 "$tft" evaluate --checkpoint /tmp/run --data $data --stride 240 --json /tmp/alone >"$dir/out" 2>&1
+check "those of one rank" on 1 cmp /tmp/scores /tmp/alone
+run_on_1 1 -np 2 -H "$name-[2,1]" "$tft" evaluate --checkpoint /tmp/run --data $data --stride 240
+check "no run at rank 0" err_has "rank 0 on host '$name-2': '/tmp/run' holds no trained model"
+
 # --- other data ------------------------------------------------------------------------------------------------------
 on 2 sh -c "mkdir /tmp/less && cp $pjm/[CP]*.gz /tmp/less"
 on 2 "$tft" prepare --schema "$pjm.yaml" /tmp/less -o $data >"$dir/out" 2>&1

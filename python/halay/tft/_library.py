@@ -311,6 +311,7 @@ _PROTOTYPES: List[Tuple[str, Any, List[Any]]] = [
     ("halay_tft_data_close", None, [c_void_p]),
     ("halay_tft_train", c_int, [c_void_p, c_void_p, POINTER(TrainOptions), _PLACE]),
     ("halay_tft_model_open", c_int, [c_void_p, c_char_p, _PLACE]),
+    ("halay_tft_model_open_shared", c_int, [c_void_p, c_char_p, _PLACE]),
     ("halay_tft_model_weights", c_int, [
         c_void_p, c_size_t, POINTER(c_char_p), POINTER(c_size_t), POINTER(POINTER(c_size_t)),
         POINTER(POINTER(c_float))]),  # fmt: skip

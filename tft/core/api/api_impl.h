@@ -124,9 +124,10 @@ enum halay_status tft_data_create(struct halay_tft *tft, struct halay_tft_data *
 
 /* ---- models ---- */
 
-/* Opens a folder's model on this rank. stays: the folder may be named later. Nothing is held on error. */
-enum halay_status tft_model_of_folder(struct halay_tft *tft, const char *folder, int stays,
-                                      struct halay_tft_model **model);
+/* Opens the model of rank 0's folder on all ranks, which all call it. stays: the folder may be named later. Nothing is
+ * held on error. */
+enum halay_status tft_model_open_shared(struct halay_tft *tft, const char *folder, int stays,
+                                        struct halay_tft_model **model);
 
 /* Begins a call of all ranks on a model: the session has a job, the model has threads. Leave the session also after an
  * error. */

@@ -39,30 +39,95 @@ static enum halay_status model_create(struct halay_tft *t, struct halay_tft_mode
     return HALAY_OK;
 }
 
-/* Reads a folder into a model. */
-static enum halay_status read_folder(struct halay_tft_model *m, const char *folder, int stays)
+/* Makes the model's parts that the folder has beside the run. stays: the folder may be named later. */
+static enum halay_status take_beside(struct halay_tft_model *m, const char *folder, int stays, const json_t *profile)
 {
-    struct halay_log *log = &m->tft->log;
-    struct tft_run *run = &m->inference.run;
-    struct tft_device device;
-    enum halay_status status;
+    const struct tft_run *run = &m->inference.run;
+    enum halay_status status = tft_profile_of(&m->tft->log, folder, profile, &run->schema, &run->encoding, &m->profile);
 
-    if ((status = tft_session_device(m->tft, &device)) || (status = tft_run_load(log, folder, &device, run)))
+    if (status || !stays || (m->folder = strdup(folder)))
         return status;
-    warn_unfinished(log, folder, run);
-    if ((status = tft_calibration_find(log, folder, &m->calibration)) ||
-        (status = tft_profile_find(log, folder, &run->schema, &run->encoding, &m->profile)))
-        return status;
-    return stays && !(m->folder = strdup(folder)) ? halay_no_memory(log, "for a model") : HALAY_OK;
+    return halay_no_memory(&m->tft->log, "for a model");
 }
 
-enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, int stays,
-                                      struct halay_tft_model **model)
+/* Reads what the folder has beside the run. */
+static enum halay_status read_beside(struct halay_tft_model *m, const char *folder, json_t **profile)
+{
+    warn_unfinished(&m->tft->log, folder, &m->inference.run);
+    *profile = tft_profile_read(&m->tft->log, folder);
+    return tft_calibration_find(&m->tft->log, folder, &m->calibration);
+}
+
+/* Reads a folder into a model. */
+static enum halay_status read_folder(struct halay_tft_model *m, const char *folder)
+{
+    struct tft_device device;
+    json_t *profile = NULL;
+    enum halay_status status;
+
+    if (!(status = tft_session_device(m->tft, &device)) &&
+        !(status = tft_run_load(&m->tft->log, folder, &device, &m->inference.run)) &&
+        !(status = read_beside(m, folder, &profile)))
+        status = take_beside(m, folder, 1, profile);
+    json_decref(profile);
+    return status;
+}
+
+/* Gives all ranks what rank 0 has read beside the run. */
+static enum halay_status share_beside(struct halay_tft_model *m, const char *folder, int stays)
+{
+    struct halay_tft *t = m->tft;
+    json_t *profile = NULL, *both = NULL;
+    enum halay_status status = HALAY_OK;
+
+    if (t->rank == 0 && !(status = read_beside(m, folder, &profile)) &&
+        !(both = json_pack("{s:O*, s:O*}", "calibration", m->calibration, "profile", profile)))
+        status = halay_no_memory(&t->log, "for a model");
+    status = tft_share_document(&t->log, t->ctx, folder, status, &both);
+    if (!status && t->rank != 0)
+        m->calibration = json_incref(json_object_get(both, "calibration"));
+    if (!status)
+        status = take_beside(m, folder, stays, json_object_get(both, "profile"));
+    json_decref(both);
+    json_decref(profile);
+    return status;
+}
+
+/* Reads rank 0's folder into a model of all ranks. */
+static enum halay_status read_shared(struct halay_tft_model *m, const char *folder, int stays)
+{
+    struct halay_tft *t = m->tft;
+    struct tft_device device;
+    enum halay_status status = tft_session_agree(t, tft_session_device(t, &device));
+
+    if (status)
+        return status;
+    status = tft_run_load_shared(&t->log, t->ctx, folder, &device, &m->inference.run);
+    if (!status)
+        status = share_beside(m, folder, stays);
+    /* The ranks that did not fail themselves get the error of the one that did. */
+    return tft_session_agree(t, status == HALAY_ERR_PEER ? HALAY_OK : status);
+}
+
+static enum halay_status open_model(struct halay_tft *t, const char *folder, struct halay_tft_model **model)
 {
     struct halay_tft_model *m;
     enum halay_status status = model_create(t, &m);
 
-    if (!status && !(status = read_folder(m, folder, stays)))
+    if (!status && !(status = read_folder(m, folder)))
+        *model = m;
+    else
+        halay_tft_model_close(m);
+    return status;
+}
+
+enum halay_status tft_model_open_shared(struct halay_tft *t, const char *folder, int stays,
+                                        struct halay_tft_model **model)
+{
+    struct halay_tft_model *m;
+    enum halay_status status = tft_session_agree(t, model_create(t, &m));
+
+    if (!status && !(status = read_shared(m, folder, stays)))
         *model = m;
     else
         halay_tft_model_close(m);
@@ -71,7 +136,15 @@ enum halay_status tft_model_of_folder(struct halay_tft *t, const char *folder, i
 
 enum halay_status halay_tft_model_open(struct halay_tft *tft, const char *folder, struct halay_tft_model **model)
 {
-    return TFT_CALL(tft && folder && model, tft, tft_model_of_folder(tft, folder, 1, model));
+    return TFT_CALL(tft && folder && model, tft, open_model(tft, folder, model));
+}
+
+enum halay_status halay_tft_model_open_shared(struct halay_tft *tft, const char *folder, struct halay_tft_model **model)
+{
+    if (!tft || !folder || !model)
+        return tft_session_refuse_null("halay_tft_model_open_shared", "an argument");
+    const enum halay_status joined = tft_session_enter_ranks(tft);
+    return tft_session_leave(tft, joined ? joined : tft_model_open_shared(tft, folder, 1, model));
 }
 
 void halay_tft_model_close(struct halay_tft_model *m)

@@ -70,7 +70,8 @@ static enum halay_status evaluate_windows(struct halay_tft_model *model, struct 
 
     if (status || (status = tft_result_files_open(t, c.given.file, c.given.csv, &files)) ||
         (status = lend_scored(model, data, &(struct tft_model_rows){ .table = c.given.table }, c.calibrate)) ||
-        (status = tft_session_agree(t, HALAY_OK)))
+        (status = tft_session_agree(t, HALAY_OK)) ||
+        (data && data->path && (status = tft_session_compare_data(t, data))))
         goto abort;
     windows_settle(model, &c.windows);
     status = c.given.has_pictures ? tft_pictures_evaluate(&model->inference, &c.windows, &result)

@@ -57,34 +57,22 @@ static void remove_folder(struct halay_tft *t, const char *path)
 
 /* ---- train ---- */
 
-/* Reads the folder's model on all ranks; a stopped training may have left none. */
-static enum halay_status take_model(struct halay_tft *t, const char *folder, int stays, struct halay_tft_model **model)
-{
-    struct halay_tft_model *taken = NULL;
-    enum halay_status status = HALAY_ERR_CANCELED;
-
-    if (tft_run_has_model(folder) || !tft_stop_asked(&t->stop))
-        status = tft_model_of_folder(t, folder, stays, &taken);
-    if (status && status != HALAY_ERR_CANCELED && t->rank != 0)
-        halay_error(&t->log,
-                    "rank %d cannot read rank 0's folder '%s': on several hosts, give one that all of them see",
-                    t->rank, folder);
-    status = tft_session_agree(t, status);
-    if (status)
-        halay_tft_model_close(taken);
-    else
-        *model = taken;
-    return status;
-}
-
 /* Returns nonzero if rank 0's folder holds a model; other hosts need not have that folder. */
-static int has_model(struct halay_tft *t, const struct tft_train_options *how)
+static int has_model(struct halay_tft *t, const char *folder)
 {
-    int32_t has = tft_run_has_model(how->folder);
+    int32_t has = tft_run_has_model(folder);
 
-    if (t->ranks > 1 && !how->elastic && halay_broadcast(t->ctx, "training ended", &has, 1, HALAY_I32, 0))
+    if (t->ranks > 1 && halay_broadcast(t->ctx, "training ended", &has, 1, HALAY_I32, 0))
         return 0;
     return has;
+}
+
+/* Opens the model of rank 0's folder on all ranks; a stopped training may have left none. */
+static enum halay_status take_model(struct halay_tft *t, const char *folder, int stays, struct halay_tft_model **model)
+{
+    if (!has_model(t, folder) && tft_stop_asked(&t->stop))
+        return HALAY_ERR_CANCELED;
+    return tft_model_open_shared(t, folder, stays, model);
 }
 
 static enum halay_status train_model(struct halay_tft_data *data, const struct halay_tft_train_options *o,
@@ -107,8 +95,9 @@ static enum halay_status train_model(struct halay_tft_data *data, const struct h
     enum halay_status status = o->elastic ? HALAY_OK : tft_session_compare_data(t, data);
     if (!status)
         status = tft_train(&t->log, t->ctx, config, &data->data, &how);
-    tft_session_count_ranks(t);                               /* of an elastic job: the current number */
-    if (status == HALAY_ERR_CANCELED && has_model(t, &how)) { /* during the calibration of a trained model */
+    tft_session_count_ranks(t); /* of an elastic job: the current number */
+    /* During the calibration of a trained model; ranks of an elastic job may differ in that. */
+    if (status == HALAY_ERR_CANCELED && (o->elastic ? tft_run_has_model(how.folder) : has_model(t, how.folder))) {
         halay_warning(&t->log, "the model is trained but not calibrated: the session was asked to stop");
         status = HALAY_OK;
     }

@@ -272,26 +272,40 @@ static const char *take_document(const json_t *document, const struct tft_schema
     return NULL;
 }
 
-enum halay_status tft_profile_find(struct halay_log *log, const char *folder, const struct tft_schema *schema,
-                                   const struct tft_encoding *encoding, struct tft_profile **profile)
+static void warn_unused(struct halay_log *log, const char *path, const char *why)
+{
+    halay_warning(log, "'%s' %s; 'halay-tft drift --profile' writes it again. Inputs are not compared with it", path,
+                  why);
+}
+
+json_t *tft_profile_read(struct halay_log *log, const char *folder)
 {
     const struct tft_path path = tft_path_in(folder, "profile.json");
 
-    *profile = NULL;
     if (access(path.text, F_OK))
+        return NULL;
+    json_t *document = json_load_file(path.text, 0, NULL);
+    if (!document)
+        warn_unused(log, path.text, "is damaged");
+    return document;
+}
+
+enum halay_status tft_profile_of(struct halay_log *log, const char *folder, const json_t *document,
+                                 const struct tft_schema *schema, const struct tft_encoding *encoding,
+                                 struct tft_profile **profile)
+{
+    *profile = NULL;
+    if (!document)
         return HALAY_OK;
     struct tft_profile *p = profile_create(schema, encoding);
     if (!p)
         return no_memory(log);
-    json_t *document = json_load_file(path.text, 0, NULL);
-    const char *why = document ? take_document(document, schema, encoding, p) : "is damaged";
-    json_decref(document);
+    const char *why = take_document(document, schema, encoding, p);
     if (!why) {
         *profile = p;
         return HALAY_OK;
     }
-    halay_warning(log, "'%s' %s; 'halay-tft drift --profile' writes it again. Inputs are not compared with it",
-                  path.text, why);
+    warn_unused(log, tft_path_in(folder, "profile.json").text, why);
     tft_profile_destroy(p);
     return HALAY_OK;
 }

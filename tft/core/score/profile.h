@@ -42,10 +42,14 @@ struct tft_profile {
 /* The document of data's training span: a new reference. */
 enum halay_status tft_profile_make(struct halay_log *log, const struct tft_data *data, json_t **document);
 enum halay_status tft_profile_save(struct halay_log *log, const char *folder, const json_t *document);
-/* Reads a folder's profile for a run of this schema and encoding; NULL: it has none, or (with a warning, since
- * forecasts do not need it) a damaged one or that of another training. HALAY_ERR_NO_MEMORY. */
-enum halay_status tft_profile_find(struct halay_log *log, const char *folder, const struct tft_schema *schema,
-                                   const struct tft_encoding *encoding, struct tft_profile **profile);
+/* Reads a folder's document, a new reference; NULL: it has none, or (with a warning, since forecasts do not need it) a
+ * damaged one. */
+json_t *tft_profile_read(struct halay_log *log, const char *folder);
+/* Makes the profile of a document, which may be NULL, for a run of this schema and encoding; NULL: without one, or if
+ * (with a warning that names the folder's file) it is damaged or of another training. HALAY_ERR_NO_MEMORY. */
+enum halay_status tft_profile_of(struct halay_log *log, const char *folder, const json_t *document,
+                                 const struct tft_schema *schema, const struct tft_encoding *encoding,
+                                 struct tft_profile **profile);
 void tft_profile_destroy(struct tft_profile *profile);
 
 /* Forget what was counted. */

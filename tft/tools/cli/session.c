@@ -95,9 +95,9 @@ enum halay_status tft_command_open(struct halay_log *log, struct halay_tft *tft,
     enum halay_status status = tft_command_join(log, tft);
 
     if (!status)
-        status = halay_tft_model_open(tft, folder, &o->model);
+        status = halay_tft_model_open_shared(tft, folder, &o->model);
     if (!status && data)
-        status = halay_tft_data_open(tft, data, &o->data);
+        status = halay_tft_agree(tft, halay_tft_data_open(tft, data, &o->data));
     tft_interrupt_watch(tft); /* or another rank's death would leave this one waiting */
     return status;
 }

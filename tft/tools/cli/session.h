@@ -58,8 +58,8 @@ struct tft_command_run_data {
     struct halay_tft_data *data;   /* owned; NULL: none */
 };
 
-/* Joins the job, opens a run's folder and, unless it is NULL, a file of data; from then on signals ask the session to
- * stop. close in any case. */
+/* Joins the job, opens the run's folder of rank 0 and, unless it is NULL, a file of data on each rank; from then on
+ * signals ask the session to stop. close in any case. */
 enum halay_status tft_command_open(struct halay_log *log, struct halay_tft *tft, const char *folder, const char *data,
                                    struct tft_command_run_data *opened);
 void tft_command_close(struct tft_command_run_data *opened);
