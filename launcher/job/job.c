@@ -501,6 +501,16 @@ static void job_reap(struct job *job)
         suspect_rank(job, failed);
 }
 
+/* On all hosts; the records show what the stacks do not: what each rank did last. */
+static void job_show_stacks(struct job *job)
+{
+    say("the ranks that can show their stacks do so");
+    processes_show_stacks();
+    for (size_t i = 0; i < job->link_count; i++)
+        link_signal(&job->links[i], STACKS_SIGNAL);
+    job_watch_say_records(job->setting, job->watch);
+}
+
 static void job_take_signals(struct job *job)
 {
     struct signalfd_siginfo info;
@@ -513,6 +523,8 @@ static void job_take_signals(struct job *job)
             told_to_stop(job, &info);
         else if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH)
             job_signal_ranks(job, signal);
+        else if (signal == STACKS_SIGNAL)
+            job_show_stacks(job);
     }
 }
 

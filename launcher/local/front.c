@@ -123,6 +123,8 @@ static void front_take_signals(void *context)
         int signal = (int)info.ssi_signo;
         if (sigismember(&front->ignored, signal))
             continue;
+        if (signal == STACKS_SIGNAL) /* not a constant */
+            kill(front->job, signal);
         switch (signal) {
         case SIGCHLD:
             front_reap(front);

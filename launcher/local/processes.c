@@ -129,6 +129,34 @@ int processes_signal_descendants(int signal)
     return living;
 }
 
+/* Returns nonzero if the process has a handler of the signal. /proc/PID/status: "SigCgt:\t0000000000010002". */
+static int process_catches(int pid, int signal)
+{
+    unsigned long long caught = 0;
+    char path[64], line[256];
+
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file) && sscanf(line, "SigCgt: %llx", &caught) != 1)
+        ;
+    if (file)
+        fclose(file);
+    return caught >> (signal - 1) & 1;
+}
+
+int processes_show_stacks(void)
+{
+    struct process_list list = read_proc();
+    int count = 0;
+
+    mark_ours(&list);
+    for (size_t i = 0; i < list.count; i++)
+        if (list.at[i].is_ours && process_catches(list.at[i].pid, STACKS_SIGNAL))
+            count += !kill(list.at[i].pid, STACKS_SIGNAL);
+    free(list.at);
+    return count;
+}
+
 int processes_end_descendants(void)
 {
     int64_t deadline = halay_deadline_us(PATIENCE_MS);

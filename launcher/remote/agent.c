@@ -231,6 +231,12 @@ static void agent_signal_ranks(struct agent *agent, const struct frame *frame)
 {
     char text[16];
 
+    if ((int)frame->number == STACKS_SIGNAL) {
+        processes_show_stacks();
+        if (agent->samples)
+            send_samples(agent); /* halayrun learns which records there are */
+        return;
+    }
     if (!frame->count) {
         agent->was_told |= ends_ranks((int)frame->number);
         local_ranks_signal(&agent->local_ranks, (int)frame->number);

@@ -286,6 +286,29 @@ rm -f /dev/shm/halayrun-$pid-*.flight
 HALAY_FLIGHT='' run 1 -np 1 printenv HALAY_DEFAULT_FLIGHT
 check "an empty HALAY_FLIGHT is none" test $? = 0
 
+# --- stacks of all ranks, on request ----------------------------------------------------------------------------------
+cat >"$dir/lost.py" <<'END'
+import faulthandler, signal, sys, time
+faulthandler.register(signal.SIGRTMAX - 2, file=2)
+
+def lost_in_here():
+    open(sys.argv[1], "w").close()
+    time.sleep(1000)
+
+lost_in_here()
+END
+rm -f "$dir"/ready.*
+begin one -np 3 --ssh "$fake" -H "$(hostname):2,one:1" sh -c \
+    'test $HALAY_RANK = 1 && : >"$1.1" && sleep 1000 || python3 "$0" "$1.$HALAY_RANK"' "$dir/lost.py" "$dir/ready"
+check "they begin" wait_for test -e "$dir/ready.0" -a -e "$dir/ready.1" -a -e "$dir/ready.2"
+kill -62 $pid
+for rank in 0 2; do
+    check "where rank $rank is" wait_for grep -q "^\[$rank\]! .* in lost_in_here" "$dir/err.one"
+done
+check "the others go on" eval 'sleep 0.2; kill -0 $pid && ! grep -q "ended" "$dir/err.one"'
+kill $pid
+wait $pid
+
 # --- what failures cost ---------------------------------------------------------------------------------------------
 run 3 -np 2 --max-restarts 1 --events "$dir/failures" sh -c 'exit 3'
 check "who failed first, and what it cost" python3 -c '
