@@ -12,6 +12,8 @@
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
 #include "launcher/cli/outer_job.h"
+#include "launcher/cli/python_program.h"
+#include "launcher/cli/torchrun.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
@@ -144,15 +146,37 @@ static int take_range(const struct halay_option *o, const char *value, void *ms,
 
 static int take_per_host(const struct halay_option *o, const char *value, void *number, char *why, size_t size)
 {
-    long ranks = PER_HOST_AUTO;
+    long ranks = !strcmp(value, "gpu") ? PER_HOST_GPU : !strcmp(value, "cpu") ? PER_HOST_CPU : PER_HOST_AUTO;
 
     (void)o;
-    if (strcmp(value, "auto") != 0 && halay_parse_long(value, 1, RANKS_MAX, &ranks) != HALAY_OK) {
-        snprintf(why, size, "'%s' is neither auto nor a whole number from 1 to %d", value, RANKS_MAX);
+    if (ranks == PER_HOST_AUTO && strcmp(value, "auto") && halay_parse_long(value, 1, RANKS_MAX, &ranks) != HALAY_OK) {
+        snprintf(why, size, "'%s' is neither auto, gpu, cpu nor a whole number from 1 to %d", value, RANKS_MAX);
         return 0;
     }
     *(int *)number = (int)ranks;
     return 1;
+}
+
+/* "2", and as torchrun has it "2:2". */
+static int take_nodes(const struct halay_option *o, const char *value, void *number, char *why, size_t size)
+{
+    const char *colon = strchr(value, ':');
+    long least = 0, most = 0;
+    char first[16];
+
+    (void)o;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(value, ":"), value);
+    if (halay_parse_long(first, 1, RANKS_MAX, &least) != HALAY_OK ||
+        halay_parse_long(colon ? colon + 1 : value, least, RANKS_MAX, &most) != HALAY_OK)
+        snprintf(why, size, "'%s' is neither a whole number from 1 to %d nor a range like 2:2", value, RANKS_MAX);
+    else if (least != most)
+        snprintf(why, size,
+                 "'%s': the number of nodes that join is fixed; write --nnodes %ld, with --max-restarts for nodes that "
+                 "are lost and come again, or --min-np N --host-discovery-script SCRIPT for an elastic job",
+                 value, most);
+    else
+        *(int *)number = (int)most;
+    return least && least == most;
 }
 
 static int take_rank_list(const struct halay_option *o, const char *value, void *text, char *why, size_t size)
@@ -207,8 +231,8 @@ static const char *const binding_names[] = { "auto", "cores", "none", NULL };
 static const struct halay_option table[] = {
     { .name = "Ranks and hosts" },
     { "-np", "-n, --np", "N", "number of ranks; default: a rank for each slot of the hosts", RANKS(ranks) },
-    { "--nproc-per-node", "--nproc_per_node", "auto|N", "ranks of each host; auto: one for each GPU, or else each core",
-      TAKEN(per_host, take_per_host) },
+    { "--nproc-per-node", "--nproc_per_node", "auto|gpu|cpu|N",
+      "ranks of each host; gpu, cpu: one for each; auto: each GPU, or else each core", TAKEN(per_host, take_per_host) },
     { "--hosts", "-H", "LIST",
       "where ranks run, like node1:4,node[2-9]:8,[fd00::1]:2; default: the hosts of the batch job, or here",
       TEXT(hosts) },
@@ -217,6 +241,8 @@ static const struct halay_option table[] = {
     { "-x", NULL, "NAME[=VALUE]", "set a variable for the ranks; without =VALUE, say that it must be there",
       HALAY_OPTION_TAKEN, .take = export_variable },
     { "--wdir", NULL, "DIR", "start the ranks in this folder; default: where halayrun is started", TEXT(folder) },
+    { "--module", "-m", NULL, "the program is a Python module, which python3 runs", FLAG(is_module) },
+    { "--no-python", "--no_python", NULL, "run a program as it is, also if it ends in .py", FLAG(no_python) },
     { "--bind", NULL, NULL, "auto: ranks on cores of their own if there are enough (default)", HALAY_OPTION_CHOICE,
       AT(binding), .choices = binding_names },
     { "--gpus", NULL, NULL, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES", SETS("HALAY_GPUS") },
@@ -241,7 +267,7 @@ static const struct halay_option table[] = {
     { .name = "The same command on every node" },
     { "--join", "--rdzv-endpoint, --rdzv_endpoint, --master-addr, --master_addr", "HOST[:PORT]",
       "halayrun is started on every node, and they meet at node 0, which has this address; no ssh", TEXT(join) },
-    { "--nnodes", NULL, "N", "of how many nodes; needed on node 0 only", RANKS(nodes) },
+    { "--nnodes", NULL, "N", "of how many nodes; needed on node 0 only", TAKEN(nodes, take_nodes) },
     { "--node-rank", "--node_rank", "N",
       "which of them this is; default: 0 where --join's address is, the others in order of arrival",
       HALAY_OPTION_NUMBER, AT(node_rank), .min = 0, .max = RANKS_MAX - 1 },
@@ -421,8 +447,8 @@ static int take_second(const struct horovod_flag *flag, char ***next, const char
     return 0;
 }
 
-/* A flag of horovodrun's. given->option becomes the one that it means, NULL if there is nothing to apply. 0, or an exit
- * code. */
+/* A flag of horovodrun's or torchrun's. given->option becomes the one that it means, NULL if there is nothing to apply.
+ * 0, or an exit code. */
 static int translate(const struct horovod_flag *flag, char ***next, struct halay_option_given *given,
                      char joined[JOINED_BYTES])
 {
@@ -458,6 +484,8 @@ static int parse_one(struct options *options, char ***next)
     const struct horovod_flag *flag = horovod_flag_find(**next, strcspn(**next, "="));
     char who[80], why[512], joined[JOINED_BYTES];
     struct halay_option_given given;
+
+    flag = flag ? flag : torchrun_flag_find(*next);
     int code = flag ? translate(flag, next, &given, joined) : 0;
 
     if (!flag && !halay_option_read(&options_line, next, &given, why, sizeof why)) {
@@ -496,6 +524,23 @@ static int keep_record(struct options *options)
     return add_assignment(options, name, strlen(name), pattern, options->metrics ? "--metrics" : "halayrun");
 }
 
+/* python3 before the command, if it needs that. 0, or an exit code (reported). */
+static int complete_python(struct options *options)
+{
+    int is_out_of_memory = 0;
+
+    if (options->is_module && options->no_python) {
+        say("options --module and --no-python: give one of them");
+        return EXIT_USAGE;
+    }
+    if (!options->no_python)
+        options->python_command =
+            python_program_words(options->command, options->folder, options->is_module, &is_out_of_memory);
+    if (options->python_command)
+        options->command = options->python_command;
+    return is_out_of_memory ? say_no_memory() : 0;
+}
+
 int options_parse(int argc, char **argv, struct options *options)
 {
     char **next = argv + (argc > 0);
@@ -517,6 +562,9 @@ int options_parse(int argc, char **argv, struct options *options)
         options->is_agent || options->ssh_keys || options->status || options->as_rank)
         return 0;
     int code = options_apply_file(options);
+    if (code)
+        return code;
+    code = complete_python(options);
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
@@ -547,5 +595,6 @@ void options_fini(struct options *options)
         free(options->given[i].value);
     free(options->assignments);
     free(options->given);
+    free(options->python_command);
     *options = (struct options){ 0 };
 }

@@ -8,7 +8,7 @@
 #include "base/options.h"
 #include <stddef.h>
 
-enum { PER_HOST_AUTO = -1 };
+enum { PER_HOST_AUTO = -1, PER_HOST_GPU = -2, PER_HOST_CPU = -3 };
 
 struct host_list;
 struct join_door;
@@ -34,6 +34,7 @@ struct given {
 struct options {
     int ranks;
     int per_host;                 /* ranks of each host; PER_HOST_AUTO: as it has GPUs, or else cores; 0: not given */
+    int is_module, no_python;     /* python_program.h */
     int max_restarts;             /* how often all ranks are started again after one has failed */
     const char *shown_ranks;      /* rank_list.h; borrowed from given; NULL: all */
     int is_elastic;               /* elastic_options.h */
@@ -80,7 +81,8 @@ struct options {
     size_t given_count;
     struct assignment *assignments; /* owned; in the order in which they are to be set: -x first, flags last */
     size_t assignment_count;
-    char **command; /* borrowed: the rest of argv, NULL at the end */
+    char **command;        /* borrowed: the rest of argv, NULL at the end; or python_command */
+    char **python_command; /* owned: the same after python3; NULL: the program is run as it is */
 };
 
 /* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint

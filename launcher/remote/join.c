@@ -160,11 +160,11 @@ int join_run(struct halay_log *log, struct options *options,
                          .port = options->join_port ? options->join_port : JOIN_PORT,
                          .nodes = options->nodes,
                          .node = options->node_rank,
-                         .ranks = options->per_host > 0 ? options->per_host : ranks_of_this_host(),
-                         .is_chosen = options->per_host > 0,
+                         .ranks = ranks_of_this_host(options->per_host),
+                         .is_chosen = options->per_host && options->per_host != PER_HOST_AUTO,
                          .start_ms = join_start_ms(options) };
 
-    int code = check_options(options);
+    int code = join.ranks ? check_options(options) : EXIT_USAGE;
     if (!code && !split_address(options->join, host, &join.port)) {
         say("option --join: '%s' is not HOST or HOST:PORT", options->join);
         code = EXIT_USAGE;

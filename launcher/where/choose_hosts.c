@@ -70,12 +70,16 @@ static void use_processors(const struct options *options, struct host_list *host
         hosts->at[i].slots = are_enough ? even : hosts->at[i].processors;
 }
 
-int ranks_of_this_host(void)
+int ranks_of_this_host(int per_host)
 {
     struct halay_topology topology;
-    int gpus = gpus_count("");
 
-    if (gpus || halay_topology_load(NULL, &topology) != HALAY_OK)
+    if (per_host > 0)
+        return per_host;
+    int gpus = per_host == PER_HOST_CPU ? 0 : gpus_count("");
+    if (!gpus && per_host == PER_HOST_GPU)
+        say("option --nproc-per-node gpu: no GPU is found on this host");
+    if (gpus || per_host == PER_HOST_GPU || halay_topology_load(NULL, &topology) != HALAY_OK)
         return gpus;
     return halay_topology_ranks(&topology);
 }
@@ -83,8 +87,10 @@ int ranks_of_this_host(void)
 /* --nproc-per-node; this host's number for all, which are alike as a rule. 0, or an exit code. */
 static int take_per_host(struct options *options, struct host_list *hosts)
 {
-    int ranks = options->per_host == PER_HOST_AUTO ? ranks_of_this_host() : options->per_host;
+    int ranks = ranks_of_this_host(options->per_host);
 
+    if (!ranks)
+        return EXIT_USAGE;
     if (options->discovery_script) {
         say("option --nproc-per-node: with --host-discovery-script the script gives it, or --slots-per-host");
         return EXIT_USAGE;

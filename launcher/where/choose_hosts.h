@@ -19,8 +19,9 @@ struct chosen_hosts {
  * options->ssh, the latter borrowed from *chosen. 0, or an exit code (reported): malformed hosts, an allocation that
  * contradicts itself, no number of ranks. The caller calls chosen_hosts_fini in any case. */
 int choose_hosts(const struct surroundings *from, struct options *options, struct chosen_hosts *chosen);
-/* As many ranks as this host has GPUs, or else cores, or as its control group allows. */
-int ranks_of_this_host(void);
+/* As many ranks as options->per_host: by default one for each GPU of this host, or else each core, as
+ * its control group allows. 0, reported: there is no GPU. */
+int ranks_of_this_host(int per_host);
 void chosen_hosts_fini(struct chosen_hosts *chosen); /* zeroed or filled */
 
 #endif

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What torchrun's users look for: --nproc-per-node, --max-restarts, --show-ranks. fake_ssh plays other hosts.
+# What torchrun's users look for: --nproc-per-node, --max-restarts, --show-ranks, and its command line's other words.
+# fake_ssh plays other hosts.
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 
 fake=$top_srcdir/tests/launcher/fake_ssh
@@ -21,12 +22,71 @@ run 0 --nproc-per-node 2 -np 3 --ssh "$fake" -H "$here,one" sh -c 'echo $LOCAL_R
 check "fewer in all" test "$(cut -c5- "$dir/out" | sort | tr '\n' ,)" = "0 of 3,0 of 3,1 of 3,"
 run 2 --nproc-per-node 2 -np 3 true
 check "more than one host takes" err_has 'option -np: 3 ranks on one host, and --nproc-per-node allows 2'
-run 2 --nproc-per-node gpu true
-check "no number" err_has "option --nproc-per-node: 'gpu' is neither auto nor a whole number"
+run 2 --nproc-per-node few true
+check "no number" err_has "option --nproc-per-node: 'few' is neither auto, gpu, cpu nor a whole number"
 SLURM_JOB_NODELIST=$here SLURM_TASKS_PER_NODE=5 run 0 --nproc-per-node 2 sh -c 'echo $WORLD_SIZE'
 check "in place of a batch job's number" has_line "[0] 2"
 run 2 --nproc-per-node 2 --mpi --mpi-flavour openmpi4 --dry-run true
 check "not with --mpi" err_has 'option --nproc-per-node: with --mpi give -np'
+
+# --- torchrun's words ------------------------------------------------------------------------------------------------
+printf 'import os, sys\nprint(os.environ["RANK"], *sys.argv[1:])\n' >"$dir/train.py"
+python=$(command -v python3)
+if test -n "$python"; then
+    here_run() { # CODE ARGS...: in that folder
+        local want=$1 code
+        shift
+        (cd "$dir" && exec "$launcher" "$@") >"$dir/out" 2>"$dir/err" </dev/null
+        code=$?
+        check "exit code of halayrun $* is $code, not $want" test $code = "$want"
+    }
+    launcher=$(realpath "$halayrun")
+    here_run 0 --standalone --nnodes=1 --nproc-per-node=2 train.py --epochs 3
+    check "a file that ends in .py, in this folder" test "$(sort "$dir/out" | tr '\n' ,)" = \
+        '[0] 0 --epochs 3,[1] 1 --epochs 3,'
+    here_run 0 -np 1 ./train.py
+    check "by its path" has_line "[0] 0"
+    run 0 -np 1 --wdir "$dir" train.py
+    check "where the ranks start" has_line "[0] 0"
+    here_run 0 -np 1 -m train x
+    check "a module" has_line "[0] 0 x"
+    here_run 127 -np 1 --no-python train.py
+    here_run 2 -np 1 --no-python -m train
+    check "one of them" err_has '--module and --no-python'
+    printf '#!/bin/sh\necho its own\n' >"$dir/run.py"
+    chmod +x "$dir/run.py"
+    run 0 -np 1 "$dir/run.py"
+    check "one that can be run is run" has_line "[0] its own"
+    run 0 --standalone --rdzv-backend c10d --rdzv_id=1 --monitor-interval 5 --start-method=spawn -t 3 --log-dir \
+        "$dir/logs" -np 1 --tee 3 sh -c 'echo line'
+    check "words without effect are accepted in silence" test ! -s "$dir/err"
+    check "--log-dir has the lines" grep -qx line "$dir/logs/rank.0/stdout"
+    run 0 -np 1 --redirects 3 --log-dir "$dir/hidden" sh -c 'echo line'
+    check "only there" eval 'test ! -s "$dir/out" && grep -qx line "$dir/hidden/rank.0/stdout"'
+else
+    echo "skipped: programs of Python (no python3)"
+fi
+run 0 -np 1 --rdzv-conf join_timeout=60 --role trainer true
+check "what has no effect, and why" err_has '--start-timeout SECONDS says how long nodes wait'
+while read -r words advice; do
+    # shellcheck disable=SC2086 # two words
+    run 2 -np 1 ${words/=/ } true
+    check "$words: what to write" err_has "$advice"
+done <<'END'
+--redirects=1 write --output-filename DIR
+--local-ranks-filter=0 write --show-ranks LIST
+--local-addr=a write --network-interface NETWORK
+--logs-specs=x write --output-filename DIR
+--nnodes=1:4 the number of nodes that join is fixed
+--nnodes=4:1 a range like 2:2
+--nnodes=x nor a range like 2:2
+END
+run 0 --nnodes 1:1 --nproc-per-node cpu sh -c 'echo $WORLD_SIZE'
+check "a range of one, a rank for each core" grep -qE '^\[0\] [1-9]' "$dir/out"
+if ! test -e /proc/driver/nvidia && ! test -e /dev/nvidia0; then
+    run 2 --nproc-per-node gpu true
+    check "no GPU" err_has 'option --nproc-per-node gpu: no GPU is found on this host'
+fi
 
 # --- --show-ranks ----------------------------------------------------------------------------------------------------
 run 0 -np 5 --show-ranks 0,3-4 --output-filename "$dir/files" sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
