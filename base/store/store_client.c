@@ -64,7 +64,8 @@ static void report_silence(const struct halay_store_client *client)
 static enum halay_status session_status(struct halay_store_client *client, enum halay_status status)
 {
     if (status == HALAY_ERR_PEER)
-        return client_break(client, HALAY_ERR_SYSTEM, "closed the connection; has the launcher ended?");
+        return client_break(client, HALAY_ERR_SYSTEM,
+                            "closed the connection; has the launcher ended, or rank 0 under srun?");
     report_wait(client);
     client->broken = status;
     return status;

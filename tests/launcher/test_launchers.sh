@@ -202,6 +202,12 @@ check "two homes, two secrets" \
     grep -q "does not hold this rank's secret: where nodes do not share the home" "$dir/err.1"
 wait $first
 check "rank 0 names the one that is missing: $(cat "$dir/err.0")" grep -q 'rank 1' "$dir/err.0"
+# Rank 0 ends after a start that the other one does not know of: what counts is the newest look.
+patience=2 task 0 2 &
+first=$!
+patience=4 task 1 2 HOME="$dir/home.2"
+wait $first
+check "rank 0 has ended meanwhile: $(cat "$dir/err.1")" grep -q "rank 0 has not answered on 'localhost'" "$dir/err.1"
 patience=1 task 1 2
 check "no rank 0" grep -q "rank 0 has not answered on 'localhost' within 1000 ms" "$dir/err.1"
 task 1 2 SLURM_DISTRIBUTION=arbitrary

@@ -179,6 +179,7 @@ static enum halay_status start_find(struct slurm_start *start, struct halay_boot
         enum halay_status status = halay_boot_look(start->log, watch, 0);
         if (status != HALAY_OK)
             return status;
+        *start->refused = 0; /* that of the newest look counts */
         resolved = getaddrinfo(start->step->host, NULL, &hints, &found);
         for (struct addrinfo *at = resolved ? NULL : found; at && !start->client; at = at->ai_next)
             start_try_host(start, at->ai_addr, deadline_us);
