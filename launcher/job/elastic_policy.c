@@ -18,6 +18,9 @@
 #define JOIN_US 5000000
 #define ACCUSED_US 5000000
 #define LEAVE_US 10000000
+#define EARLY_US 1000000
+
+enum { EARLY_MAX = 3 };
 
 int elastic_init(struct elastic *e, const struct elastic_setting *setting)
 {
@@ -203,6 +206,25 @@ void elastic_ready(struct elastic *e, int worker, const struct halay_ready *read
     e->workers[s->accuses].since_us = now_us;
 }
 
+/* Before the first generation a failure may be a mistake that will repeat itself, and only a process that asks for a
+ * place shows that the program is elastic. */
+static int is_tried_again(const struct elastic *e)
+{
+    int ready = 0;
+
+    for (int s = 0; s < e->setting.most; s++)
+        ready += e->workers[s].is_ready;
+    return ready && !e->is_ending && e->early_failures < EARLY_MAX;
+}
+
+static void try_again_later(struct elastic *e, int host, int is_lost, int64_t now_us)
+{
+    host_failed(e, host, is_lost, now_us);
+    if (!is_lost)
+        e->hosts[host].until_us = now_us + ((int64_t)EARLY_US << e->early_failures);
+    e->early_failures++;
+}
+
 int elastic_ended(struct elastic *e, int worker, enum elastic_end how, int64_t now_us)
 {
     struct elastic_worker *s = &e->workers[worker];
@@ -217,6 +239,10 @@ int elastic_ended(struct elastic *e, int worker, enum elastic_end how, int64_t n
     if (how == ELASTIC_ENDED_WELL && (was == WORKER_MEMBER || !e->generation)) {
         e->is_ending = 1;
         return 0;
+    }
+    if (!e->generation && is_tried_again(e)) {
+        try_again_later(e, host, how == ELASTIC_HOST_LOST, now_us);
+        return 1;
     }
     if (e->is_ending || !e->generation) {
         e->is_ending = 1;

@@ -17,7 +17,8 @@
  *
  * After its first failure a host is used again at once; from the second on it is left out for a time that doubles. A
  * lost host is left out from the first time. Failures are forgotten when nothing has failed there for the longest such
- * time.
+ * time. Before the first generation a lost process is tried again after 1, 2 and 4 s, if another one is ready; after
+ * that, or if none is, its end is the job's.
  */
 #ifndef HALAY_LAUNCHER_ELASTIC_POLICY_H
 #define HALAY_LAUNCHER_ELASTIC_POLICY_H
@@ -64,6 +65,7 @@ struct elastic {
     size_t host_count;
     int members;                       /* when the newest generation was formed */
     unsigned generation;               /* 0: none yet */
+    int early_failures;                /* processes that were lost before the first generation, and tried again */
     int has_state;                     /* some process has reported that it has one */
     int is_broken;                     /* a member of the generation is lost */
     int has_announced_end, has_called; /* of this generation */

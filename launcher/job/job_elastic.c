@@ -232,8 +232,8 @@ int job_elastic_takes_end(struct job *job, int worker, enum elastic_end how, int
     if (goes_on && how != ELASTIC_ENDED_WELL)
         e->exit_code = code;
     if (goes_on && host->until_us > now_us && host->until_us != until_us)
-        output_say(&job->output, "host '%s' is left out for %g s: it has failed %d times", host->name,
-                   (double)(host->until_us - now_us) / 1e6, host->failures);
+        output_say(&job->output, "host '%s' is left out for %g s: it has failed %d time%s", host->name,
+                   (double)(host->until_us - now_us) / 1e6, host->failures, host->failures == 1 ? "" : "s");
     e->due_us = 0;
     return goes_on;
 }

@@ -75,7 +75,14 @@ static const struct story {
       "hosts=a:2 > S0a S1a W r0 r1 > F2 W  hosts=b:2 > S2b C W  r0 r1 > D1 W x1 > S1b W r1- > W r2- > F3 W  "
       "hosts=b:2 > C W r1 r2 r0 > D0 W x0 > F2 W" },
     { "and nobody can come in their place", 1, 1, 0, "hosts=a:1 > S0a W r0 > F1 W  hosts=b:1 > W" },
-    { "lost before the first generation", 1, 2, 0, "hosts=a:2 > S0a S1a W  x0 > W  r1 > N1 W" },
+    { "lost before the first generation, and tried again", 2, 2, 0,
+      "hosts=a:2 > S0a S1a W r1 > W  x0 > W  @2 > S0a W  r0 > F2 W" },
+    { "which forms without it", 1, 2, 0, "hosts=a:2 > S0a S1a W r1 > W  x0 > F1 W  @2 > S0a W  r0 > C W  r1 > F2 W" },
+    { "not more than three times", 2, 2, 0,
+      "hosts=a:2 > S0a S1a W r1 > W  x0 > W  @2 > S0a W  x0 > W  @5 > S0a W  x0 > W  @10 > S0a W  x0 > N1 W" },
+    { "a host that is lost before it", 2, 2, 0,
+      "hosts=a:1,b:1 > S0a S1b W r0 > W  l1 > W  @9 > W  @11 > S1b W  r1 > F2 W" },
+    { "lost before any process is ready", 1, 2, 0, "hosts=a:2 > S0a S1a W  x0 > W  r1 > N1 W" },
 };
 
 static char letter(enum elastic_act act)
