@@ -182,6 +182,41 @@ static void tell_health(void *arg, struct halay_http_exchange *exchange)
     answer(arg, exchange, "application/json", job_view_health);
 }
 
+static void answer_probe(struct halay_http_exchange *exchange)
+{
+    static const char text[] = "ok\n";
+
+    halay_http_answer(exchange,
+                      &(struct halay_http_answer){
+                          .status = 200, .content_type = "text/plain", .body = text, .size = sizeof text - 1 });
+}
+
+/* Alive: the job's loop makes turns. */
+static void answer_alive(void *arg, struct halay_http_exchange *exchange)
+{
+    (void)arg;
+    answer_probe(exchange);
+}
+
+/* Ready: all ranks have been started, and none is lost or has failed. */
+static void answer_ready(void *arg, struct halay_http_exchange *exchange)
+{
+    struct job_watch *w = arg;
+    int is_elastic = w->job && w->job->elastic, runs = 0, fails = !w->job || w->job->stage != JOB_RUNNING;
+
+    for (int r = 0; r < w->size; r++) {
+        view_rank(w, r);
+        enum rank_end end = w->ranks[r].end;
+        runs += end == RANK_RUNS;
+        fails += end == RANK_IS_LOST || (end == RANK_HAS_ENDED && w->ranks[r].exit_code) ||
+                 (end == RANK_IS_NOT_STARTED && !is_elastic);
+    }
+    if (runs && !fails)
+        answer_probe(exchange);
+    else
+        halay_http_refuse(exchange, 503, "%d of %d ranks run", runs, w->size);
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static int is_failure(const char *event)
@@ -245,6 +280,8 @@ static int open_server(struct job_watch *w)
 {
     static const struct halay_http_route routes[] = { { "GET", "/metrics", tell_metrics },
                                                       { "GET", "/health", tell_health },
+                                                      { "GET", "/healthz", answer_alive },
+                                                      { "GET", "/readyz", answer_ready },
                                                       { "GET", "/ranks", tell_ranks } };
     const struct options *options = w->setting->options;
     char token[WATCH_TOKEN_MAX];

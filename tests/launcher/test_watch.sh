@@ -62,6 +62,8 @@ check "what the program said" says 'r[0]["gauges"] == {"loss": 0.5, "step": 3} a
 check "the processes" says 'r[0]["resident_bytes"] > 1e6 and r[0]["cpu_seconds"] >= 0 and r[0]["pid"] != r[1]["pid"]'
 check "the job" says 'job["alive"] == job["ranks"] == 2 and job["state"] == "running" and job["restarts"] == 0'
 check "health" ask /health
+check "alive" ask /healthz
+check "ready" ask /readyz
 ask /metrics || true
 cat >"$dir/strict.py" <<'END'
 import re, sys
@@ -181,6 +183,8 @@ check "ranks without an engine" says 'r[0]["state"] == "starting" and job["alive
 kill -9 "$(cat "$dir/rank.1")"
 check "its end is seen" wait_for says \
     'r[1]["state"] == "ended" and r[1]["exit_code"] == 137 and job["alive"] == 1 and job["state"] == "stopping"'
+check "still alive" ask /healthz
+check "not ready" eval '! ask /readyz && grep -q "1 of 2 ranks run" "$dir/said"'
 check "the other job's token is wanted" eval '! ask /ranks "$dir/other"'
 check "a wrong one is none" eval '! ask /ranks "$dir/other" s3cre'
 check "with it, it tells" ask /ranks "$dir/other" s3cret
