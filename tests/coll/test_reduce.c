@@ -289,7 +289,12 @@ static int float_is_right(enum halay_dtype dtype, enum halay_reduction op, const
                           const void *got)
 {
     long double want = float_at(dtype, src[0]), scale = fabsl(want), result = float_at(dtype, got), error;
+    long double tiny = 1; /* the least product of some of the sources */
 
+    for (int s = 0; s < sources; s++) {
+        long double x = fabsl(float_at(dtype, src[s]));
+        tiny *= x < 1 ? x : 1;
+    }
     for (int s = 1; s < sources; s++) {
         long double x = float_at(dtype, src[s]);
         want = float_combine(op, want, x);
@@ -297,6 +302,8 @@ static int float_is_right(enum halay_dtype dtype, enum halay_reduction op, const
     }
     if (op == HALAY_AVERAGE)
         want /= sources;
+    if (op == HALAY_PRODUCT && isinf(want) && isnan(result) && tiny < floats[dtype].least)
+        want = (long double)NAN; /* what vanished was multiplied by an infinity */
     if (isnan(want))
         return !memcmp(got, &floats[dtype].nan, halay_dtype_size(dtype));
     if (isinf(want) || op == HALAY_MIN || op == HALAY_MAX)
