@@ -3,13 +3,15 @@
 Builds the wheel and the source distribution: what pip calls (PEP 517), and tools/wheel.
 
 The wheel holds the package, the libraries and the programs as the build made them. Nothing in it depends on another
-library than the C library's: sodium, jansson, yaml and zlib are linked statically, and oneDNN, BLAS and MPI are
-left out. The module for UCX is there if UCX's headers are; it takes the system's UCX or pip's when it is opened. The
-modules for GPUs are there if nvcc and CUDA's libraries are: the engine's needs the driver alone, the trainer's takes
-the system's cuBLASLt or pip's. A module for MPI is the system's (HALAY_MODULE_PATH). A static library whose code has a
-fixed place, as Debian's jansson, goes into programs only; the wheel carries the shared one beside the libraries that
-are linked with it. Where one of the four has no static library the programs are linked with the shared one, and the
-wheel's tag says that it is for this machine only.
+library than the C library's: sodium, jansson, yaml and zlib are linked statically, and oneDNN, BLAS and MPI are left
+out. The programs answer by HTTP if libmicrohttpd has a static library that needs no other; Debian's needs TLS
+libraries, tools/manylinux builds one that does not. The module for UCX is there if UCX's headers are; it takes the
+system's UCX or pip's when it is opened. The modules for GPUs are there if nvcc and CUDA's libraries are: the engine's
+needs the driver alone, the trainer's takes the system's cuBLASLt or pip's. A module for MPI is the system's
+(HALAY_MODULE_PATH). A static library whose code has a fixed place, as Debian's jansson, goes into programs only; the
+wheel carries the shared one beside the libraries that are linked with it. Where one of the four has no static library
+the programs are linked with the shared one, and the wheel's tag says that it is for this machine only. CC is the
+compiler, with its options (cc); CONFIGURE_OPTIONS are more options of configure.
 """
 
 import base64
@@ -17,6 +19,7 @@ import hashlib
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -30,15 +33,22 @@ LIBRARIES = ["libhalay", "libhalay-tft"]
 MODULES = ["libhalay-ucx.so", "libhalay-cuda.so", "libhalay-tft-cuda.so"]
 PROGRAMS = ["launcher/halayrun", "halay-tft", "perf/halay-perf"]
 STATIC = {"SODIUM": "sodium", "JANSSON": "jansson", "YAML": "yaml", "ZLIB": "z"}
-NOTICES = ["libsodium-dev", "libjansson-dev", "libyaml-dev", "zlib1g-dev"]  # packages, for their licences
-TOOLS = ["cc", "make", "pkg-config", "objdump", "strip"]
+NOTICES = {  # packages, for their licences
+    "sodium": "libsodium-dev",
+    "jansson": "libjansson-dev",
+    "yaml": "libyaml-dev",
+    "z": "zlib1g-dev",
+    "microhttpd": "libmicrohttpd-dev",
+}
+CC = shlex.split(os.environ.get("CC") or "cc")
+TOOLS = [CC[0], "make", "pkg-config", "objdump", "strip"]
 ADVICE = """\
 To build halay needs a C compiler, make, pkg-config, binutils, libsodium, Jansson, libyaml and zlib. On Debian:
     apt-get install gcc make pkg-config binutils libsodium-dev libjansson-dev libyaml-dev zlib1g-dev
 A wheel of halay needs none of them."""
 CONFIGURE = ["--prefix=/usr", "--libdir=/usr/lib", "--enable-static", "--with-pic"]
 CONFIGURE += ["--without-onednn", "--without-blas", "--without-mpi", "--without-mpich", "--without-simgrid"]
-CONFIGURE += ["--without-microhttpd"]
+CONFIGURE += ["--without-microhttpd", *shlex.split(os.environ.get("CONFIGURE_OPTIONS", ""))]
 # What the wheel's libraries are found by: each other, and pip's cuBLASLt of CUDA 13 and 12.
 FOLDERS = ["", "/../../nvidia/cu13/lib", "/../../nvidia/cublas/lib"]
 CUBLAS = {"libcublasLt.so.13": "nvidia-cublas>=13,<14", "libcublasLt.so.12": "nvidia-cublas-cu12"}
@@ -92,10 +102,14 @@ def check_tools() -> None:
         raise SystemExit(f"halay: there is no {', '.join(missing)} in PATH.\n{ADVICE}")
 
 
-def has_static(library: str) -> bool:
+def static_path(library: str) -> Optional[str]:
     name = f"lib{library}.a"  # which the compiler prints as it is if there is no such file
-    said = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
-    return said.strip() != name
+    said = subprocess.run([*CC, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    return said if said != name else None
+
+
+def has_static(library: str) -> bool:
+    return static_path(library) is not None
 
 
 def make(build: str, *words: str) -> None:
@@ -108,9 +122,17 @@ def is_shareable(library: str) -> bool:
     with tempfile.TemporaryDirectory() as scratch:
         with open(os.path.join(scratch, "map"), "w", encoding="utf-8") as file:
             file.write("{ local: *; };")
-        link = ["cc", "-shared", "-o", "all.so", "-Wl,-z,text,--version-script=map,--whole-archive"]
+        link = [*CC, "-shared", "-o", "all.so", "-Wl,-z,text,--version-script=map,--whole-archive"]
         link += [f"-l:lib{library}.a", "-Wl,--no-whole-archive"]
         return subprocess.run(link, cwd=scratch, capture_output=True).returncode == 0
+
+
+def is_alone(library: str, function: str) -> bool:
+    """Whether a program with that function of the static library needs no other library."""
+    program = f"int {function}(void); int main(void) {{ return {function}(); }}"
+    with tempfile.TemporaryDirectory() as scratch:
+        link = [*CC, "-xc", "-", "-o", "all", f"-l:lib{library}.a", "-pthread"]
+        return subprocess.run(link, cwd=scratch, input=program, text=True, capture_output=True).returncode == 0
 
 
 def configure(build: str, fits: Callable[[str], bool], *options: str) -> None:
@@ -143,7 +165,7 @@ def needs(path: str) -> List[str]:
 
 def libc_version(paths: List[str]) -> Tuple[int, int]:
     """The oldest GNU C library that has all symbols these files want."""
-    newest = (2, 17)
+    newest = (2, 28)  # what older ones would need has not been tried
     for path in paths:
         said = subprocess.run(["objdump", "-T", path], check=True, capture_output=True, text=True).stdout
         for major, minor in re.findall(r"GLIBC_(\d+)\.(\d+)", said):
@@ -208,14 +230,38 @@ def stripped(path: str, folder: str) -> str:
     return to
 
 
-def add_package(wheel: Wheel) -> None:
+def package_files() -> List[Tuple[str, str]]:
+    """The package's files: their names as they are imported, and where they are."""
     package = os.path.join(SOURCE, "python")
+    found = []
     for folder, folders, files in os.walk(os.path.join(package, "halay")):
         folders[:] = sorted(name for name in folders if name not in ("__pycache__", "lib"))
         for file in sorted(files):
             path = os.path.join(folder, file)
             if file.endswith((".py", ".pyi")) or file == "py.typed":
-                wheel.add_file(os.path.relpath(path, package), path)
+                found.append((os.path.relpath(path, package), path))
+    return found
+
+
+def install(folder: str) -> None:
+    """Copy the package and its metadata into that folder, for a system's packages: its libraries are the system's."""
+    info = os.path.join(folder, f"halay-{version()}.dist-info")
+    os.makedirs(info)
+    for name, path in package_files():
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        shutil.copyfile(path, os.path.join(folder, name))
+    for name, text in (("METADATA", metadata([])), ("entry_points.txt", ENTRY_POINTS)):
+        with open(os.path.join(info, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def add_notices(wheel: Wheel, info: str) -> None:
+    """Add the licences of what is linked statically, which lie where the libraries were installed."""
+    for library, package in NOTICES.items():
+        path = os.path.realpath(static_path(library) or "/")
+        path = re.sub(r"/lib/([^/]+/)?[^/]+$", f"/share/doc/{package}/copyright", path)
+        if os.path.isfile(path):
+            wheel.add_file(f"{info}/licenses/{package}", path)
 
 
 def add_info(wheel: Wheel, info: str, tag: str, modules: List[str]) -> None:
@@ -223,10 +269,7 @@ def add_info(wheel: Wheel, info: str, tag: str, modules: List[str]) -> None:
     wheel.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: halay\nRoot-Is-Purelib: false\nTag: {tag}\n".encode())
     wheel.add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
     wheel.add_file(f"{info}/licenses/LICENSE", os.path.join(SOURCE, "LICENSE"))
-    for package in NOTICES:
-        path = f"/usr/share/doc/{package}/copyright"
-        if os.path.exists(path):
-            wheel.add_file(f"{info}/licenses/{package}", path)
+    add_notices(wheel, info)
 
 
 def write_wheel(folder: str, libraries: List[str], modules: List[str], programs: List[str]) -> str:
@@ -238,7 +281,8 @@ def write_wheel(folder: str, libraries: List[str], modules: List[str], programs:
         tag = tag_of([*libraries, *programs], modules)
         name, info = f"halay-{version()}-{tag}.whl", f"halay-{version()}.dist-info"
         wheel = Wheel(os.path.join(folder, name))
-        add_package(wheel)
+        for file, path in package_files():
+            wheel.add_file(file, path)
         for library in [*libraries, *modules]:
             wheel.add_file(f"halay/lib/{os.path.basename(library)}", library, 0o755)
         for program in programs:
@@ -259,8 +303,9 @@ def build_wheel(
         libraries, modules = make_libraries(build, scratch)
         libraries += [found(name, user) for user in libraries for name in foreign([user])]
         build = os.path.join(build, "programs")
-        configure(build, has_static, "--disable-shared")
-        make(build, *PROGRAMS)
+        http = ["--with-microhttpd", "LIBS=-pthread"] if is_alone("microhttpd", "MHD_start_daemon") else []
+        configure(build, has_static, "--disable-shared", *http)
+        make(build, *PROGRAMS, *(["MICROHTTPD_LIBS=-l:libmicrohttpd.a"] if http else []))
         programs = [os.path.join(build, program) for program in PROGRAMS]
         return write_wheel(wheel_directory, libraries, modules, programs)
 
