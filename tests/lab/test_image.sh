@@ -50,6 +50,14 @@ check "its two ranks" grep -q '2 ranks of' "$folder/job"
 check "its model" test -s "$folder/runtime/opt/ml/model/model.safetensors"
 check "the same without a word" job runtime
 check "its model then" test -s "$folder/runtime/opt/ml/model/model.safetensors"
+plain() { "$top/containers/start" "$folder/plain" "$@"; }
+health=$(sed -n 's/^HEALTHCHECK .*CMD //p' "$top/containers/Dockerfile" | tr -d '[]",')
+check "the plain image's help" plain
+check "a job of two ranks in it" plain -np 2 sh -c 'id -u; touch "$HOME/written"'
+check "not as root" test "$(grep -c ' 10001$' "$folder/said")" = 2
+check "its health" plain -np 1 sh -c "sleep 1; $health"
+sick() { ! env --chdir=/ chroot --userspec=10001:10001 "$folder/plain" sh -c "$health"; }
+check "no health without a job" sick
 library=$(realpath "$(find "$folder/runtime/usr/lib" -name libucp.so.0)")
 mv "$library" "$folder/away"
 lacks() { ! chroot "$folder/runtime" sh -s check <"$top/containers/stage" && grep -q "$1 => not found" "$folder/said"; }
