@@ -37,9 +37,9 @@ says_not() {
     ! grep -q -e "$1" "$scratch/out" || wrong "said: $1: $(cat "$scratch/out")"
 }
 
-play uname 'echo aarch64'
+play uname 'echo riscv64'
 expect 1 "$setup"
-says 'x86-64 only, and this machine is aarch64'
+says 'x86-64 and aarch64 only, and this machine is riscv64'
 play uname 'echo x86_64'
 expect 2 "$setup" --everything
 
