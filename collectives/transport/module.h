@@ -21,7 +21,7 @@
 #include "collectives/transport/link.h"
 
 /* Goes up whenever one of the structs here, in link.h, boot.h, device_ops.h or config.h changes. */
-enum { HALAY_MODULE_ABI = 17 };
+enum { HALAY_MODULE_ABI = 18 };
 
 /* Functions and data that the library lends to a module, valid until all objects that the module created with them are
  * destroyed. */
