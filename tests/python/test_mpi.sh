@@ -39,5 +39,17 @@ for mpi_flavour in openmpi mpich; do
     chmod +x "$dir/$mpi_flavour/mpirun"
     PATH=$dir/$mpi_flavour:$PATH
     over forgotten 0 "$top_builddir/launcher/halayrun" --mpi -np 2
+    "$top_builddir/launcher/halayrun" --mpi -np 2 "$python" -c '
+import halay, os
+job = halay.Context()
+ours = [job.rank, job.size, job.local_rank, job.local_size]
+names = ["RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"]
+assert ours == [int(os.environ[name]) for name in names], ours
+assert os.environ["MASTER_ADDR"] == "127.0.0.1" and int(os.environ["MASTER_PORT"]) >= 20000
+' >"$dir/out" 2>&1 || {
+        echo "torchrun's variables"
+        cat "$dir/out"
+        exit 1
+    }
     echo "$mpi_flavour: as it should"
 done
