@@ -372,7 +372,7 @@ static const struct halay_option table[] = {
     { "--explain", NULL, NULL, "print which batch system or platform is recognised, and what follows", FLAG(explain) },
     { "--status", NULL, "WHERE", "print how the job goes that has --metrics there; again and again in a terminal",
       TEXT(status) },
-    { "--dump", NULL, "DIR", "with --status: copy the flight records of this host's ranks there", TEXT(dump) },
+    { "--dump", NULL, "DIR", "with --status: copy the ranks' flight records there", TEXT(dump) },
     { "--check-build", NULL, NULL, "print what is built in", FLAG(check_build) },
     { "--version", NULL, NULL, "print the version", FLAG(version) },
     { "--agent", NULL, NULL, NULL, FLAG(is_agent) },

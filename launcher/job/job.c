@@ -358,6 +358,11 @@ static void remote_sampled(void *context, const struct host_link *link, int rank
     job_watch_take(job->watch, link, rank, bytes, count);
 }
 
+static void remote_fetched(void *context, int rank, const void *bytes, size_t count)
+{
+    job_watch_take_record(((struct job *)context)->watch, rank, bytes, count);
+}
+
 static void remote_found_master(void *context, const char *address, int port)
 {
     struct job *job = context;
@@ -737,8 +742,8 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
         say("cannot receive signals: %s", strerror(errno));
         return 1;
     }
-    job->events = (struct link_events){ remote_started,      remote_wrote,   remote_ended, remote_printed,
-                                        remote_found_master, remote_sampled, job };
+    job->events = (struct link_events){ remote_started,      remote_wrote,   remote_ended,   remote_printed,
+                                        remote_found_master, remote_sampled, remote_fetched, job };
     int code = job_make_links(job);
     if (!code)
         code = job_open_store(job);

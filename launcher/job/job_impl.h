@@ -143,6 +143,9 @@ const char *job_watch_record(const struct job_watch *watch, int *keeps);
 /* A sample of another host; as in struct link_events. */
 void job_watch_take(struct job_watch *watch, const struct host_link *link, int rank, const void *bytes, size_t count);
 
+/* The record of a rank on another host; none: there is no such record. */
+void job_watch_take_record(struct job_watch *watch, int rank, const void *bytes, size_t count);
+
 /* Something has happened: a line for --events. format and what follows: as json_pack has it, an object. */
 void job_watch_event(struct job_watch *watch, const char *event, const char *format, ...);
 /* The first event that told of a failure; borrowed. NULL: none did. */

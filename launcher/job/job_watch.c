@@ -6,10 +6,12 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/http/http.h"
+#include "base/parse.h"
 #include "base/record.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
+#include "launcher/remote/frame.h"
 #include "launcher/watch/job_view.h"
 #include "launcher/watch/token.h"
 #include <errno.h>
@@ -42,6 +44,8 @@ struct job_watch {
     char pattern[PATH_MAX];
     struct rank_view *ranks; /* owned: (size) */
     int64_t *taken_us;       /* owned: (size) when each sample was taken; 0: never */
+    int asked, fetched;      /* of another host: the rank that was asked for its record, and whose the record is; -1 */
+    struct buffer record;    /* owned */
     struct remote_host *hosts;
     size_t host_count;
 };
@@ -217,6 +221,61 @@ static void answer_ready(void *arg, struct halay_http_exchange *exchange)
         halay_http_refuse(exchange, 503, "%d of %d ranks run", runs, w->size);
 }
 
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+void job_watch_take_record(struct job_watch *w, int rank, const void *bytes, size_t count)
+{
+    if (!w || rank != w->asked)
+        return;
+    w->record.count = 0;
+    w->asked = -1;
+    w->fetched = buffer_append(&w->record, bytes, count) ? rank : -1;
+}
+
+static struct host_link *find_link(const struct job_watch *w, const char *host)
+{
+    for (size_t i = 0; w->job && i < w->job->link_count; i++)
+        if (!strcmp(w->job->links[i].host, host))
+            return &w->job->links[i];
+    return NULL;
+}
+
+/* Returns nonzero if the record is in w->record; otherwise its host is asked for it. */
+static int get_record(struct job_watch *w, int rank)
+{
+    struct host_link *link = find_link(w, w->ranks[rank].host);
+
+    if (!strcmp(w->ranks[rank].host, this_host)) {
+        w->record.count = 0;
+        return rank_record_read(w->pattern, rank, FRAME_MAX, &w->record);
+    }
+    if (w->fetched == rank)
+        return 1;
+    w->asked = rank;
+    if (link)
+        link_fetch(link, rank);
+    return 0;
+}
+
+static void tell_record(void *arg, struct halay_http_exchange *exchange)
+{
+    struct job_watch *w = arg;
+    const char *text = halay_http_query(exchange, "rank");
+    long rank;
+
+    if (!text || halay_parse_long(text, 0, w->size - 1, &rank) != HALAY_OK) {
+        halay_http_refuse(exchange, 400, "rank: expected a number below %d", w->size);
+    } else if (!get_record(w, (int)rank)) {
+        halay_http_refuse(exchange, 503, "not there yet");
+    } else {
+        const struct halay_http_answer whole = {
+            .status = 200, .content_type = "application/octet-stream", .body = w->record.bytes, .size = w->record.count
+        };
+        halay_http_answer(exchange, &whole);
+        w->fetched = -1;
+    }
+}
+
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
 static int is_failure(const char *event)
@@ -278,11 +337,10 @@ static int is_of_this_host(const char *where)
 
 static int open_server(struct job_watch *w)
 {
-    static const struct halay_http_route routes[] = { { "GET", "/metrics", tell_metrics },
-                                                      { "GET", "/health", tell_health },
-                                                      { "GET", "/healthz", answer_alive },
-                                                      { "GET", "/readyz", answer_ready },
-                                                      { "GET", "/ranks", tell_ranks } };
+    static const struct halay_http_route routes[] = {
+        { "GET", "/metrics", tell_metrics }, { "GET", "/health", tell_health }, { "GET", "/healthz", answer_alive },
+        { "GET", "/readyz", answer_ready },  { "GET", "/ranks", tell_ranks },   { "GET", "/record", tell_record }
+    };
     const struct options *options = w->setting->options;
     char token[WATCH_TOKEN_MAX];
     int code = watch_token_read(options->metrics_token_file, token);
@@ -346,7 +404,7 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
     if (!w)
         return say_no_memory();
     w->setting = setting;
-    w->events_fd = -1;
+    w->events_fd = w->asked = w->fetched = -1;
     w->begun_us = halay_now_us();
     w->size = options->most_ranks > options->ranks ? options->most_ranks : options->ranks;
     w->ranks = calloc((size_t)w->size, sizeof *w->ranks);
@@ -422,6 +480,7 @@ void job_watch_destroy(struct job_watch *w, int keeps)
     for (size_t i = 0; i < w->host_count; i++)
         free((char *)(uintptr_t)w->hosts[i].host);
     free(w->hosts);
+    buffer_fini(&w->record);
     free(w->ranks);
     free(w->taken_us);
     free(w);

@@ -248,6 +248,19 @@ static void agent_signal_ranks(struct agent *agent, const struct frame *frame)
         local_ranks_signal_one(&agent->local_ranks, i, (int)frame->number);
 }
 
+/* Sends a rank's record, unless so much waits to be sent that ranks have to wait: halayrun asks again. */
+static void send_record(struct agent *agent, int rank)
+{
+    struct buffer file = { 0 };
+
+    if (agent->out.count >= OUT_MAX)
+        return;
+    if (!rank_record_read(agent->plan.record, rank, FRAME_MAX, &file))
+        file.count = 0;
+    agent_send(agent, FRAME_RECORD, rank, file.bytes, file.count);
+    buffer_fini(&file);
+}
+
 static void obey_frame(struct agent *agent, const struct frame *frame)
 {
     switch (frame->kind) {
@@ -266,6 +279,9 @@ static void obey_frame(struct agent *agent, const struct frame *frame)
         break;
     case FRAME_KEEP:
         keep_records(agent);
+        break;
+    case FRAME_FETCH:
+        send_record(agent, (int)frame->number);
         break;
     case FRAME_CLOSE:
         close_stream(agent, (int)frame->number - agent->plan.first, frame->count && *frame->bytes == '1');

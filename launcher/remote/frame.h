@@ -28,6 +28,8 @@
  *   sample   agent     rank              struct rank_sample (watch/sample.h), once a second where that is wanted
  *   host     agent     0                 struct host_sample, as above
  *   keep     halayrun  0                 none; the job has failed: the ranks' records stay
+ *   fetch    halayrun  rank              none; asks for its record
+ *   record   agent     rank              the file of its record, up to FRAME_MAX; none: it has no such record
  */
 #ifndef HALAY_LAUNCHER_FRAME_H
 #define HALAY_LAUNCHER_FRAME_H
@@ -64,6 +66,8 @@ enum frame_kind {
     FRAME_SAMPLE,
     FRAME_HOST,
     FRAME_KEEP,
+    FRAME_FETCH,
+    FRAME_RECORD,
     FRAME_KINDS
 };
 

@@ -200,6 +200,12 @@ void link_keep(struct host_link *link)
         close_fd(&link->in);
 }
 
+void link_fetch(struct host_link *link, int rank)
+{
+    if (!link_send(link, FRAME_FETCH, (uint32_t)rank, NULL, 0))
+        close_fd(&link->in);
+}
+
 void link_input(struct host_link *link, const char *bytes, size_t count)
 {
     if (!link_send(link, FRAME_INPUT, 0, bytes, count))
@@ -343,6 +349,9 @@ static void deliver_frame(struct host_link *link, const struct frame *frame)
     case FRAME_SAMPLE:
     case FRAME_HOST:
         events->sampled(events->context, link, frame->kind == FRAME_HOST ? -1 : rank, frame->bytes, frame->count);
+        break;
+    case FRAME_RECORD:
+        events->fetched(events->context, rank, frame->bytes, frame->count);
         break;
     default:
         break;

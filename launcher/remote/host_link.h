@@ -33,6 +33,7 @@ struct link_events {
     void (*found_master)(void *context, const char *address, int port);                 /* master.h */
     /* From that host; rank below 0: of the host itself. bytes are as the agent sent them. */
     void (*sampled)(void *context, const struct host_link *link, int rank, const void *bytes, size_t count);
+    void (*fetched)(void *context, int rank, const void *bytes, size_t count); /* a rank's record */
     void *context;
 };
 
@@ -63,7 +64,8 @@ int link_start(struct host_link *link, const struct host_plan *plan);
 /* At any time; ignored if the agent no longer listens. */
 void link_signal(struct host_link *link, int signal);
 void link_signal_rank(struct host_link *link, int rank, int signal);
-void link_keep(struct host_link *link); /* the ranks' records stay there, since the job has failed */
+void link_fetch(struct host_link *link, int rank); /* its record comes as an event */
+void link_keep(struct host_link *link);            /* the ranks' records stay there, since the job has failed */
 void link_kill(struct host_link *link);
 /* Kill its ssh, or what is in ssh's place, if there is one. It is reaped like any other. */
 void link_end_ssh(const struct host_link *link);

@@ -9,6 +9,7 @@
 #define HALAY_LAUNCHER_SAMPLE_H
 
 #include "base/meters.h"
+#include "launcher/common/buffer.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,6 +48,8 @@ struct host_sample {
 /* A rank of this host. pattern: of its record, as HALAY_FLIGHT has it. The sample begins as zeros and is given again
  * each time. */
 void rank_sample_take(const char *pattern, int rank, pid_t pid, struct rank_sample *sample);
+/* Appends the file of the newest generation's record; 0: there is none, it is larger than most bytes, or no memory. */
+int rank_record_read(const char *pattern, int rank, size_t most, struct buffer *to);
 /* Remove the files of that rank's records. */
 void rank_sample_remove(const char *pattern, const struct rank_sample *sample);
 /* Removes records of failed jobs of this user from /dev/shm that are older than a day and no process writes. */

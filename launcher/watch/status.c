@@ -101,13 +101,11 @@ static json_t *parse_answer(const char *answer)
     return NULL;
 }
 
-/* Returns NULL on failure (reported, unless the job is gone, *is_gone). */
-static json_t *ask_job(const char *where, const char *token, int *is_gone)
+/* Asks for a path; the answer ends with a zero. Returns 0 on failure (reported, unless the job is gone, *is_gone). */
+static int ask_for(const char *where, const char *token, const char *path, struct buffer *answer, int *is_gone)
 {
     int64_t deadline_us = halay_deadline_us(ANSWER_MS);
-    struct buffer answer = { 0 };
     char request[512];
-    json_t *object = NULL;
     int fd = -1, is_place = strncmp(where, "unix:", 5) ? connect_port(where, deadline_us, &fd)
                                                        : connect_file(where + 5, deadline_us, &fd);
 
@@ -115,14 +113,21 @@ static json_t *ask_job(const char *where, const char *token, int *is_gone)
     if (!is_place)
         say("no place to ask at: '%s'; say PORT, HOST:PORT or unix:PATH, as --metrics has it", where);
     if (fd < 0)
-        return NULL;
-    snprintf(request, sizeof request, "GET /ranks HTTP/1.1\r\nHost: halayrun\r\nConnection: close\r\n%s%s%s\r\n",
+        return 0;
+    snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: halayrun\r\nConnection: close\r\n%s%s%s\r\n", path,
              token ? "Authorization: Bearer " : "", token ? token : "", token ? "\r\n" : "");
-    if (halay_socket_send(fd, request, strlen(request), deadline_us) == HALAY_OK && read_all(fd, deadline_us, &answer))
-        object = parse_answer(answer.bytes);
-    else
-        *is_gone = 1;
+    *is_gone =
+        halay_socket_send(fd, request, strlen(request), deadline_us) != HALAY_OK || !read_all(fd, deadline_us, answer);
     close(fd);
+    return !*is_gone;
+}
+
+/* Returns NULL on failure (reported, unless the job is gone, *is_gone). */
+static json_t *ask_job(const char *where, const char *token, int *is_gone)
+{
+    struct buffer answer = { 0 };
+    json_t *object = ask_for(where, token, "/ranks", &answer, is_gone) ? parse_answer(answer.bytes) : NULL;
+
     buffer_fini(&answer);
     return object;
 }
@@ -234,45 +239,61 @@ static void status_print(struct status *s, const json_t *answer)
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-/* 0 (reported): it failed. The record may be written meanwhile; its reader leaves out what is not whole. */
-static int copy_file(const char *from, const char *to)
+/* Returns 0 on failure (reported). */
+static int write_record(const char *path, const char *bytes, size_t count)
 {
-    char bytes[1 << 16];
-    FILE *in = fopen(from, "re"), *out = in ? fopen(to, "we") : NULL;
-    size_t got;
-    int failed = !out;
+    FILE *out = fopen(path, "we");
+    int ok = out && fwrite(bytes, 1, count, out) == count;
 
-    while (!failed && (got = fread(bytes, 1, sizeof bytes, in)) > 0)
-        failed = fwrite(bytes, 1, got, out) != got;
-    failed |= in && ferror(in);
-    if (in)
-        fclose(in);
     if (out && fclose(out))
-        failed = 1;
-    if (failed)
-        say("cannot copy '%s' to '%s': %s", from, to, strerror(errno));
-    return !failed;
+        ok = 0;
+    if (!ok)
+        say("cannot write '%s': %s", path, strerror(errno));
+    return ok;
 }
 
-static int dump_rank(const json_t *rank, const char *folder)
+/* Asks until the rank's host has sent its record. It may be written meanwhile; its reader leaves out what is not
+ * whole. */
+static int fetch_record(const char *where, const char *token, int rank, const char *path)
 {
-    const char *record = json_string_value(json_object_get(rank, "record"));
-    char path[PATH_MAX];
+    const struct timespec pause = { .tv_nsec = 50000000 };
+    const int64_t deadline_us = halay_deadline_us(ANSWER_MS);
+    int is_gone = 0, is_there = 0, ok = 0;
+    char what[64];
 
-    if (!record) {
-        say("rank %.0f keeps no record (yet)", number_at(rank, "rank"));
+    snprintf(what, sizeof what, "/record?rank=%d", rank);
+    while (!is_there && !is_gone && !halay_deadline_passed(deadline_us)) {
+        struct buffer answer = { 0 };
+        const char *body = NULL;
+        if (ask_for(where, token, what, &answer, &is_gone))
+            body = strstr(answer.bytes, "\r\n\r\n");
+        is_there = body && !strncmp(answer.bytes, "HTTP/1.1 200", 12);
+        if (is_there)
+            ok = write_record(path, body + 4, answer.count - 1 - (size_t)(body + 4 - answer.bytes));
+        else
+            nanosleep(&pause, NULL);
+        buffer_fini(&answer);
+    }
+    if (!is_there)
+        say("the record of rank %d does not arrive", rank);
+    return ok;
+}
+
+static int dump_rank(const char *where, const char *token, const json_t *rank, const char *folder)
+{
+    char path[PATH_MAX];
+    int number = (int)number_at(rank, "rank");
+
+    if (!json_object_get(rank, "record")) {
+        say("rank %d keeps no record (yet)", number);
         return 0;
     }
-    if (strcmp(text_at(rank, "host"), "localhost") != 0) {
-        say("the record of rank %.0f is '%s' on host %s", number_at(rank, "rank"), record, text_at(rank, "host"));
-        return 0;
-    }
-    snprintf(path, sizeof path, "%.*s/rank-%.0f.flight", PATH_MAX - 64, folder, number_at(rank, "rank"));
-    return copy_file(record, path);
+    snprintf(path, sizeof path, "%.*s/rank-%d.flight", PATH_MAX - 64, folder, number);
+    return fetch_record(where, token, number, path);
 }
 
 /* Returns the exit code. */
-static int dump_records(const json_t *answer, const char *folder)
+static int dump_records(const char *where, const char *token, const json_t *answer, const char *folder)
 {
     const json_t *rank;
     size_t i;
@@ -283,7 +304,7 @@ static int dump_records(const json_t *answer, const char *folder)
         return 1;
     }
     json_array_foreach(json_object_get(answer, "ranks"), i, rank)
-        copied += dump_rank(rank, folder);
+        copied += dump_rank(where, token, rank, folder);
     if (copied)
         printf("\n%d records in '%s': halay-perf flight show %s/rank-*.flight\n", copied, folder, folder);
     return copied ? 0 : 1;
@@ -305,7 +326,7 @@ int status_run(const char *where, const char *token, const char *dump_folder)
         status.before = answer;
         answers++;
         if (dump_folder)
-            code = dump_records(answer, dump_folder);
+            code = dump_records(where, token, answer, dump_folder);
         if (!is_terminal)
             break;
         nanosleep(&second, NULL);

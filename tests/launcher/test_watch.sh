@@ -330,6 +330,12 @@ check "a rank elsewhere" wait_for says \
     'r[1]["host"] == "one" and r[1]["gauges"].get("step") == 3 and r[0]["state"] == "waiting"'
 ask /metrics || true
 check "its host" grep -q '^halay_host_load{host="one"} ' "$dir/said"
+rm -rf "$dir/records"
+run 0 --status "unix:$dir/socket" --dump "$dir/records"
+check "the records of both hosts" out_has "2 records in '$dir/records': halay-perf flight show "
+"$perf" flight show "$dir"/records/rank-[01].flight >"$dir/out" # 1: the ranks differ
+check "show who is missing" out_has "first difference: tensor 'late', submission 2: submitted by rank 0; not by rank 1"
+check "no rank of that number" eval '! ask "/record?rank=2" && grep -q "below 2" "$dir/said"'
 touch "$dir/go"
 wait $pid
 check "it ends well" test $? = 0
