@@ -108,6 +108,8 @@ ends a 7
 ends b 7
 says b 'rank 1 (pid'
 says b '  | because'
+# The child of a node that serves the job as agent.
+server_of() { tr -d ' ' <"/proc/$1/task/$1/children"; }
 running() { # on two nodes, a rank each
     rm -f "$dir/pids"
     node b
@@ -121,6 +123,12 @@ kill -9 $pid_b
 ends b 137
 ends a 1
 check "node 0 names it" grep -qE "host '[^']* \(node 1\)' \(rank 1\) is lost" "$dir/err.a"
+check "no rank is left" wait_for all_gone
+running
+kill -9 "$(server_of $pid_b)"
+ends a 1
+ends b 1
+says b 'is lost: the connection is closed'
 check "no rank is left" wait_for all_gone
 running
 kill -9 $pid_a
@@ -217,6 +225,12 @@ for number in "--node-rank 1" ""; do
     check "its loss counts as a restart" grep -q 'restart 1 of 2' "$dir/err.a"
     check "both ran again" test "$(grep -c 'runs 1' "$dir/out.a")" = 2
 done
+starts # the agent is lost, and not the node
+: >"$dir/enough"
+kill -9 "$(server_of $pid_b)"
+ends b 0
+ends a 0
+check "no node was waited for" eval '! grep -q "waiting for node" "$dir/err.a"'
 starts # a node that takes over
 node c
 check "a third one waits for a place" hears c 'this one waits for the place of one that is lost'
