@@ -12,7 +12,7 @@
  * that end together, one that a signal killed counts as the first, since the others usually just complain about it.
  * "Together" means within HEARSAY_MS if ranks run on other hosts, because news of their ends takes time.
  *
- * One loop; nothing in it blocks. local_ranks.h has the processes of this host.
+ * One loop; nothing in it blocks, and other threads write the output. local_ranks.h has the processes of this host.
  *
  * Ranks of other hosts are started, read and signalled through an agent there (host_link.h, agent.h). They count as
  * running from the moment the agent gets its plan until it reports their end or is lost.
@@ -432,11 +432,6 @@ static void link_ended(struct job *job, pid_t pid, int status)
     }
 }
 
-static int sinks_are_open(const struct job *job)
-{
-    return !sink_is_full(&job->output.sinks[0]) && !sink_is_full(&job->output.sinks[1]);
-}
-
 /* A host that was called while the job runs, or whose ranks wait for the master. */
 static void progress_call(struct job *job, struct host_link *link)
 {
@@ -456,7 +451,7 @@ static void progress_links(struct job *job)
 {
     for (size_t i = 0; i < job->link_count; i++) {
         struct host_link *link = &job->links[(job->turns / 2 + i) % job->link_count];
-        link_progress(link, sinks_are_open(job));
+        link_progress(link, !output_is_full(&job->output));
         if (link->is_silent && link->state != LINK_ENDED) {
             link_end_ssh(link); /* it is reaped like any other */
             host_lost(job, link);
@@ -538,6 +533,14 @@ static void note_output(void *context)
     ((struct job *)context)->has_output = 1;
 }
 
+static void wake_output(void *context)
+{
+    struct job *job = context;
+
+    output_awake(&job->output);
+    job->has_output = 1;
+}
+
 static void lose_front(void *context)
 {
     ((struct job *)context)->is_orphaned = 1;
@@ -554,16 +557,15 @@ static void job_watch_descriptors(struct job *job)
     halay_loop_watch(loop, reads_input ? job->input_fd : -1, POLLIN, pass_input, job);
     halay_loop_watch(loop, job_watch_fd(job->watch), POLLIN, NULL, NULL);
     halay_loop_watch(loop, job->elastic ? job_elastic_fd(job) : -1, POLLIN, NULL, NULL);
-    for (int i = 0; i < 2; i++)
-        halay_loop_watch(loop, job->output.sinks[i].pending.count ? job->output.sinks[i].fd : -1, POLLOUT, NULL, NULL);
+    halay_loop_watch(loop, job->output.wake_fd, POLLIN, wake_output, job);
     for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++) {
             struct stream *stream = &job->ranks[r].streams[i];
-            if (stream->fd >= 0 && !sink_is_full(stream->sink))
+            if (stream->fd >= 0 && !stream_is_held(stream))
                 halay_loop_watch(loop, stream->fd, POLLIN, note_output, job);
         }
     for (size_t i = 0; i < job->link_count; i++)
-        link_watch(&job->links[i], sinks_are_open(job), loop);
+        link_watch(&job->links[i], !output_is_full(&job->output), loop);
 }
 
 static void job_watch_deadlines(struct job *job)
@@ -584,7 +586,6 @@ static void pass_output(struct job *job)
     if (!job->has_output)
         return;
     job->has_output = 0;
-    output_flush(&job->output);
     const size_t count = 2 * (size_t)job->size;
     for (size_t i = 0; i < count; i++) {
         size_t k = (job->turns / 2 + i) % count; /* every other turn reads links first */
@@ -607,6 +608,7 @@ static void show_parts(struct job *job)
 
 static void job_turn(struct job *job)
 {
+    output_flush(&job->output);
     job_watch_descriptors(job);
     job_watch_deadlines(job);
     if (halay_loop_turn(&job->loop, HALAY_NEVER) != HALAY_OK) {
@@ -707,6 +709,9 @@ static void drain_output(struct job *job)
     for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++)
             drain_stream(job, &job->ranks[r].streams[i]);
+    for (int r = 0; job->ranks && r < job->size; r++)
+        for (int i = 0; i < 2; i++)
+            stream_close_file(&job->ranks[r].streams[i]);
     output_finish(&job->output);
 }
 
@@ -727,7 +732,9 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
                          .suspect = -1,
                          .deadline_us = HALAY_NEVER };
     halay_loop_init(&job->loop);
-    output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, terminal, colours);
+    if (!output_init(&job->output, job->size, setting->options->no_prefix, setting->options->timestamp, terminal,
+                     colours))
+        return 1;
     job->output.typed = setting->typed;
     job->output.shown = setting->options->shown_ranks;
     job->ranks = calloc((size_t)job->size, sizeof *job->ranks);

@@ -11,6 +11,7 @@
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
+#include "launcher/local/writer.h"
 #include "launcher/remote/frame.h"
 #include "launcher/watch/job_view.h"
 #include "launcher/watch/token.h"
@@ -26,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { EVENT_BYTES = 1 << 23, EVENT_MS = 60000 }; /* that may wait to be written; how long the last ones may take */
 enum { FRESH_US = 200000, CONNECTIONS = 32, BODY_BYTES = 4096, IDLE_S = 30, REQUEST_S = 10 };
 
 struct remote_host {
@@ -37,7 +39,8 @@ struct job_watch {
     const struct job_setting *setting; /* borrowed */
     const struct job *job;             /* borrowed; NULL: none runs */
     struct halay_http_server *server;  /* owned; NULL: no metrics */
-    int events_fd;                     /* owned; -1: no events */
+    struct writer *writer;             /* owned: of the events; NULL: none are written */
+    struct outlet *events;             /* borrowed from writer; NULL: no more are written */
     json_t *first_failure;             /* owned: its event; NULL: none yet */
     int size;
     int64_t begun_us;
@@ -288,6 +291,24 @@ struct json_t *job_watch_first_failure(const struct job_watch *w)
     return w ? w->first_failure : NULL;
 }
 
+static void end_events(struct job_watch *w)
+{
+    if (w->events)
+        outlet_close(w->events);
+    w->events = NULL;
+}
+
+static void report_events(struct job_watch *w)
+{
+    struct writer_failure failure;
+
+    if (!writer_take_failure(w->writer, &failure))
+        return;
+    say("cannot write to '%s': %s; no more events", failure.name,
+        failure.error ? strerror(failure.error) : "it has taken nothing for a minute");
+    end_events(w);
+}
+
 void job_watch_event(struct job_watch *w, const char *event, const char *format, ...)
 {
     struct timespec now;
@@ -295,7 +316,7 @@ void job_watch_event(struct job_watch *w, const char *event, const char *format,
     va_list args;
     char *line;
 
-    if (!w || w->events_fd < 0)
+    if (!w || !w->events)
         return;
     clock_gettime(CLOCK_REALTIME, &now); /* cannot fail with this clock */
     va_start(args, format);
@@ -311,15 +332,16 @@ void job_watch_event(struct job_watch *w, const char *event, const char *format,
     json_decref(object);
     if (!line)
         return;
-    /* One write: a line is there or not, whatever happens to halayrun. */
     size_t length = strlen(line);
-    line[length] = '\n';
-    if (write(w->events_fd, line, length + 1) != (ssize_t)(length + 1)) {
-        say("cannot write to '%s': %s; no more events", w->setting->options->events, strerror(errno));
-        close(w->events_fd);
-        w->events_fd = -1;
-    }
+    line[length] = '\n'; /* in place of the zero */
+    outlet_put(w->events, line, length + 1);
     free(line);
+    report_events(w);
+    if (w->events && writer_is_full(w->writer)) {
+        say("%d bytes of events wait for '%s', which takes nothing; no more events", EVENT_BYTES,
+            w->setting->options->events);
+        end_events(w);
+    }
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -371,11 +393,28 @@ static int open_server(struct job_watch *w)
 
 static int open_events(struct job_watch *w, const char *path)
 {
-    w->events_fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (w->events_fd >= 0)
-        return 0;
-    say("cannot open '%s': %s", path, strerror(errno));
-    return EXIT_FAILURE;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+
+    if (fd < 0) {
+        say("cannot open '%s': %s", path, strerror(errno));
+        return EXIT_FAILURE;
+    }
+    w->writer = writer_create(EVENT_BYTES, -1);
+    w->events = w->writer ? writer_open(w->writer, fd, 1, path) : NULL;
+    if (!w->events)
+        close(fd);
+    return w->events ? 0 : EXIT_FAILURE;
+}
+
+/* Writes the rest. */
+static void close_events(struct job_watch *w)
+{
+    if (!w->writer)
+        return;
+    end_events(w);
+    writer_finish(w->writer, EVENT_MS);
+    report_events(w);
+    writer_destroy(w->writer);
 }
 
 /* The ranks' folder is where a pattern without a slash at its beginning begins. "" if nothing is recorded. */
@@ -404,7 +443,7 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
     if (!w)
         return say_no_memory();
     w->setting = setting;
-    w->events_fd = w->asked = w->fetched = -1;
+    w->asked = w->fetched = -1;
     w->begun_us = halay_now_us();
     w->size = options->most_ranks > options->ranks ? options->most_ranks : options->ranks;
     w->ranks = calloc((size_t)w->size, sizeof *w->ranks);
@@ -471,8 +510,7 @@ void job_watch_destroy(struct job_watch *w, int keeps)
         return;
     halay_http_close(w->server);
     json_decref(w->first_failure);
-    if (w->events_fd >= 0)
-        close(w->events_fd);
+    close_events(w);
     for (int r = 0; w->setting->options->removes_record && !keeps && w->ranks && r < w->size; r++) {
         rank_sample_take(w->pattern, r, 0, &w->ranks[r].sample);
         rank_sample_remove(w->pattern, &w->ranks[r].sample);

@@ -15,10 +15,11 @@
  * bar, which the rank draws again with its next update. A line typed there ends the open line, by the terminal's echo.
  * If standard output and error are one file, they share a sink, which keeps their order.
  *
- * Descriptors 1 and 2 may be shared with other programs and are therefore not made non-blocking. They are written to
- * when poll reports room, and never more than a pipe then takes without waiting. When a sink has no reader left, its
- * streams are closed: ranks that write more get SIGPIPE, as with a plain pipe. When a write fails for another
- * reason, such as a full disk, later output is read and dropped: no job ends because of its log.
+ * Each sink has a writer's thread (writer.h), and all files share one: a reader or a disk that takes nothing holds up
+ * neither the other sink nor the loop. Their room is bounded: when it is used up, ranks are not read and wait in their
+ * own writes. When a sink has no reader left, its streams are closed: ranks that write more get SIGPIPE, as with a
+ * plain pipe. When a write fails for another reason, such as a full disk, later output is read and dropped: no job
+ * ends because of its log.
  *
  * Cleanup: fini accepts any half-built state that began with zeros.
  */
@@ -28,16 +29,16 @@
 #include "launcher/common/say.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20 };
+enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20, FILES_BYTES = 1 << 23, FILES_MS = 60000 };
 enum { TURN_READS = 4 }; /* of one stream: a rank that writes without pause must not hold up the others */
 enum { QUIET_MS = 100, PART_MS = 1000, CHARACTER_MS = 3000 };
 
@@ -70,29 +71,57 @@ static int is_one_file(int a, int b)
            files[0].st_ino == files[1].st_ino;
 }
 
-void output_init(struct output *output, int ranks, int no_prefix, int timestamp, const char *terminal, int colours)
+static int sink_init(struct sink *sink, int fd, int wake_fd)
+{
+    sink->fd = fd;
+    sink->writer = writer_create(SINK_BYTES, wake_fd);
+    if (sink->writer)
+        sink->outlet = writer_open(sink->writer, fd, 0, fd == STDOUT_FILENO ? "standard output" : "standard error");
+    return sink->outlet != NULL;
+}
+
+int output_init(struct output *output, int ranks, int no_prefix, int timestamp, const char *terminal, int colours)
 {
     const int is_capable = terminal && strcmp(terminal, "dumb") != 0;
+    int ok = 1;
 
     *output = (struct output){ .ranks = ranks, .no_prefix = no_prefix, .timestamp = timestamp, .due_us = HALAY_NEVER };
     output->is_one = is_one_file(STDOUT_FILENO, STDERR_FILENO);
-    for (int i = 0; i < 2; i++) {
-        output->sinks[i].fd = STDOUT_FILENO + i;
-        output->sinks[i].is_terminal = isatty(STDOUT_FILENO + i);
-        output->sinks[i].erases = is_capable && output->sinks[i].is_terminal;
-        output->sinks[i].has_colours = colours && output->sinks[i].erases;
+    output->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (output->wake_fd < 0) {
+        say("cannot create an eventfd: %s", strerror(errno));
+        return 0;
     }
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        sink->is_terminal = isatty(STDOUT_FILENO + i);
+        sink->erases = is_capable && sink->is_terminal;
+        sink->has_colours = colours && sink->erases;
+        ok = ok && ((i && output->is_one) || sink_init(sink, STDOUT_FILENO + i, output->wake_fd));
+    }
+    return ok;
 }
 
 void output_fini(struct output *output)
 {
-    buffer_fini(&output->sinks[0].pending);
-    buffer_fini(&output->sinks[1].pending);
+    for (int i = 0; i < 2; i++) {
+        writer_destroy(output->sinks[i].writer);
+        buffer_fini(&output->sinks[i].pending);
+    }
+    writer_destroy(output->files);
+    if (output->wake_fd > 0)
+        close(output->wake_fd);
 }
 
-int sink_is_full(const struct sink *sink)
+static int sink_is_full(const struct sink *sink)
 {
-    return sink->pending.count >= SINK_BYTES;
+    return sink->pending.count >= SINK_BYTES || (sink->writer && writer_is_full(sink->writer));
+}
+
+int output_is_full(const struct output *output)
+{
+    return sink_is_full(&output->sinks[0]) || sink_is_full(&output->sinks[1]) ||
+           (output->files && writer_is_full(output->files));
 }
 
 static struct sink *output_sink(struct output *output, int which)
@@ -100,64 +129,68 @@ static struct sink *output_sink(struct output *output, int which)
     return &output->sinks[output->is_one ? 0 : which];
 }
 
-/* How many of them to write at once: a pipe takes PIPE_BUF bytes whole, and another program may write to it in
- * between. */
-static size_t count_piece(const char *bytes, size_t count)
+static void sink_report(struct output *output, struct sink *sink)
 {
-    if (count <= PIPE_BUF)
-        return count;
-    const char *newline = memrchr(bytes, '\n', PIPE_BUF);
-    return newline ? (size_t)(newline - bytes) + 1 : count_uncut(bytes, PIPE_BUF);
+    struct writer_failure failure;
+
+    if (!sink->writer || !writer_take_failure(sink->writer, &failure))
+        return;
+    if (failure.error == EPIPE)
+        sink->is_gone = 1;
+    else
+        sink->lost = failure.error;
+    if (sink->lost)
+        output_say(output, "cannot write %s: %s; it ends here, the job continues", failure.name, strerror(sink->lost));
 }
 
-/* Wait up to timeout_ms for each piece; 0: write only what can be written at once. */
-static void sink_flush(struct sink *sink, int timeout_ms)
+static void files_report(struct output *output)
 {
-    size_t done = 0;
+    struct writer_failure failure;
 
-    while (done < sink->pending.count && !sink->is_gone && !sink->lost) {
-        struct pollfd fd = { .fd = sink->fd, .events = POLLOUT };
-        const char *bytes = sink->pending.bytes + done;
-        int n = poll(&fd, 1, timeout_ms);
-        if (n == 0)
-            break;
-        if (n < 0 && errno == EINTR)
-            continue;
-        ssize_t written = write(sink->fd, bytes, count_piece(bytes, sink->pending.count - done));
-        if (written >= 0)
-            done += (size_t)written;
-        else if (errno == EAGAIN && timeout_ms == 0)
-            break;
-        else if (errno == EPIPE)
-            sink->is_gone = 1;
-        else if (errno != EINTR && errno != EAGAIN)
-            sink->lost = errno;
-    }
-    if (sink->is_gone || sink->lost)
-        done = sink->pending.count;
-    if (done)
-        buffer_remove_front(&sink->pending, done);
+    while (output->files && writer_take_failure(output->files, &failure))
+        if (failure.error)
+            output_say(output, "cannot write '%s': %s; the file ends here, the job continues", failure.name,
+                       strerror(failure.error));
+        else
+            output_say(output, "cannot write '%s': it has taken nothing for %d s; its end is missing", failure.name,
+                       FILES_MS / 1000);
 }
 
-static void flush_all(struct output *output, int timeout_ms)
+static void sink_flush(struct sink *sink)
 {
-    int was_lost = output->sinks[0].lost;
-
-    sink_flush(&output->sinks[0], timeout_ms);
-    if (output->sinks[0].lost && !was_lost)
-        output_say(output, "cannot write standard output: %s; it ends here, the job continues",
-                   strerror(output->sinks[0].lost));
-    sink_flush(&output->sinks[1], timeout_ms);
+    if (sink->outlet)
+        outlet_put(sink->outlet, sink->pending.bytes, sink->pending.count);
+    sink->pending.count = 0;
 }
 
 void output_flush(struct output *output)
 {
-    flush_all(output, 0);
+    files_report(output);
+    for (int i = 0; i < 2; i++)
+        sink_report(output, &output->sinks[i]);
+    for (int i = 0; i < 2; i++)
+        sink_flush(&output->sinks[i]);
+}
+
+void output_awake(struct output *output)
+{
+    eventfd_t count;
+
+    if (eventfd_read(output->wake_fd, &count) < 0)
+        return; /* woken before */
+    output_flush(output);
 }
 
 void output_finish(struct output *output)
 {
-    flush_all(output, -1);
+    if (output->files)
+        writer_finish(output->files, FILES_MS);
+    for (int i = 0; i < 2; i++) { /* then what the first has to report */
+        output_flush(output);
+        for (int k = 0; k < 2; k++)
+            if (output->sinks[k].writer)
+                writer_finish(output->sinks[k].writer, -1);
+    }
 }
 
 int output_is_lost(const struct output *output)
@@ -267,31 +300,27 @@ static void write_prefix(struct stream *stream)
     append_or_drop(&sink->pending, text, (size_t)n);
 }
 
-static void end_file(struct stream *stream)
+static int is_copied(const struct stream *stream)
 {
-    output_say(stream->output, "cannot write '%s': %s; the file ends here, the job continues", stream->path,
-               strerror(errno));
-    fclose(stream->file);
-    stream->file = NULL;
+    return stream->file && !outlet_has_failed(stream->file);
 }
 
 static void write_file(struct stream *stream, const char *bytes, size_t count, int at_line_start)
 {
     char text[64];
 
-    if (!stream->file)
+    if (!is_copied(stream))
         return;
     if (at_line_start && stream->output->timestamp)
-        fwrite(text, 1, write_time(text, sizeof text), stream->file);
-    fwrite(bytes, 1, count, stream->file);
-    if (ferror(stream->file))
-        end_file(stream);
+        append_or_drop(&stream->copy, text, write_time(text, sizeof text));
+    append_or_drop(&stream->copy, bytes, count);
 }
 
 static void flush_file(struct stream *stream)
 {
-    if (stream->file && fflush(stream->file) == EOF)
-        end_file(stream);
+    if (stream->file)
+        outlet_put(stream->file, stream->copy.bytes, stream->copy.count);
+    stream->copy.count = 0;
 }
 
 static void keep_tail(struct stream *stream, const char *bytes, size_t count)
@@ -433,7 +462,12 @@ void stream_show_part(struct stream *stream)
 
 int stream_is_read(const struct stream *stream)
 {
-    return !stream->sink->is_gone || stream->file;
+    return !stream->sink->is_gone || is_copied(stream);
+}
+
+int stream_is_held(const struct stream *stream)
+{
+    return sink_is_full(stream->sink) || (is_copied(stream) && writer_is_full(stream->output->files));
 }
 
 void stream_end_line(struct stream *stream)
@@ -458,7 +492,7 @@ int stream_read(struct stream *stream)
 {
     char bytes[STREAM_READ_BYTES];
 
-    for (int i = 0; stream->fd >= 0 && i < TURN_READS && !sink_is_full(stream->sink); i++) {
+    for (int i = 0; stream->fd >= 0 && i < TURN_READS && !stream_is_held(stream); i++) {
         if (!stream_is_read(stream)) {
             end_stream(stream);
             return 0;
@@ -472,6 +506,26 @@ int stream_read(struct stream *stream)
             return 0;
     }
     return stream->fd >= 0;
+}
+
+/* 0 if that fails (reported). */
+static int open_file(struct stream *stream, const char *path, int appends)
+{
+    struct output *output = stream->output;
+
+    if (!output->files)
+        output->files = writer_create(FILES_BYTES, output->wake_fd);
+    if (!output->files)
+        return 0;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (appends ? O_APPEND : O_TRUNC), 0666);
+    if (fd < 0) {
+        say("cannot create '%s': %s", path, strerror(errno));
+        return 0;
+    }
+    stream->file = writer_open(output->files, fd, 1, path);
+    if (!stream->file)
+        close(fd);
+    return stream->file != NULL;
 }
 
 int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path,
@@ -488,30 +542,30 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
         say_no_memory();
         return 0;
     }
-    if (path && !(stream->path = strdup(path))) {
-        say_no_memory();
-        return 0;
-    }
-    if (path && !(stream->file = fopen(path, appends ? "ae" : "we"))) {
-        say("cannot create '%s': %s", path, strerror(errno));
-        return 0;
-    }
-    return 1;
+    return !path || open_file(stream, path, appends);
+}
+
+void stream_close_file(struct stream *stream)
+{
+    if (!stream->file)
+        return;
+    flush_file(stream);
+    outlet_close(stream->file);
+    stream->file = NULL;
 }
 
 void stream_fini(struct stream *stream)
 {
     if (stream->fd >= 0)
         close(stream->fd);
-    if (stream->file)
-        fclose(stream->file);
+    stream_close_file(stream);
     if (stream->sink && stream->sink->open == stream)
         stream->sink->open = NULL;
     if (stream->sink && stream->sink->bar == stream)
         stream->sink->bar = NULL;
     buffer_fini(&stream->line);
+    buffer_fini(&stream->copy);
     free(stream->tail);
-    free(stream->path);
     *stream = (struct stream){ .fd = -1 };
 }
 

@@ -5,8 +5,9 @@
 . "$top_srcdir/tests/launcher/lib.sh" || exit 99
 needs python3
 
-# terminal.py FILE WORD TEXT...: what follows -- runs on a terminal, whose output is written to FILE. WORD is expect or
-# type, in turns. Ends with the program's exit code, 98 if a text does not come in a minute.
+# terminal.py FILE WORD TEXT...: what follows -- runs on a terminal, whose output is written to FILE. WORD is expect,
+# type, or await: a file, until which nothing is read. Ends with the program's exit code, 98 if what is expected does
+# not come in a minute.
 cat >"$dir/terminal.py" <<'END'
 import ast, os, pty, select, sys, time
 cut = sys.argv.index("--")
@@ -31,6 +32,10 @@ for word, text in zip(steps[::2], steps[1::2]):
     text = ast.literal_eval('b"' + text + '"')
     if word == "type":
         os.write(terminal, text)
+        continue
+    if word == "await":
+        while not os.path.exists(text) and time.monotonic() < due:
+            time.sleep(0.05)
         continue
     while text not in seen:
         if not read():
@@ -99,3 +104,62 @@ check "a character that is not UTF-8 shows" wait_for has_cafe
 wait $!
 run 0 -np 1 sh -c "printf 'a\\0b'; printf '\\0\\n\\0'"
 check "zeros are bytes like others" test "$(od -An -c "$dir/out" | tr -d ' \n')" = '[0]a\0b\0\n[0]\0\n'
+
+# --- files and readers that take nothing -----------------------------------------------------------------------------
+# Rank 1 is on another host, whose agent ends it when it has not heard halayrun for 3 s; it sleeps for longer.
+here=$(hostname)
+cat >"$dir/talk" <<'END'
+test $RANK = 1 || exit 0
+i=0
+while test $i -lt ${1:-1}; do
+    echo "$i $(printf %0100d 0)"
+    i=$((i + 1))
+done
+sleep 5
+: >"$D/slept"
+until test -e "$D/go"; do sleep 0.05; done
+echo end
+END
+two_hosts="env D=$dir HALAY_HOST_SILENCE=3 $halayrun -np 2 --ssh $fake -H $here:1,one:1"
+# A pipe that is full, and whose reader has stopped.
+full_pipe() {
+    mkfifo "$1" && exec 7<>"$1" && python3 -c 'import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_NONBLOCK)
+try:
+    while True:
+        os.write(fd, b"\n" * 4096)
+except BlockingIOError:
+    pass' "$1"
+}
+
+mkdir -p "$dir/slow/rank.1"
+full_pipe "$dir/slow/rank.1/stdout"
+$two_hosts --output-filename "$dir/slow" sh "$dir/talk" >"$dir/out" 2>"$dir/err" 7<&- &
+job=$!
+check "a file that takes nothing does not end the job" wait_for test -e "$dir/slept"
+: >"$dir/go"
+check "and what is not its is shown" wait_for out_has '[1] end'
+cat "$dir/slow/rank.1/stdout" 7<&- >"$dir/copy" &
+wait $job
+check "which ends well when the file takes all" test $? = 0
+exec 7<&-
+wait $!
+check "nothing is missing" test "$(grep -c . "$dir/copy")" = 2
+rm -f "$dir/slept" "$dir/go"
+
+full_pipe "$dir/events"
+$two_hosts --events "$dir/events" sh "$dir/talk" >"$dir/out" 2>"$dir/err" 7<&- &
+job=$!
+check "nor do events" wait_for test -e "$dir/slept"
+kill -TERM $job
+check "signals arrive" wait_for err_has 'SIGTERM: passed on to the ranks'
+cat "$dir/events" 7<&- >"$dir/copy" &
+wait $job
+check "and end it" test $? = 143
+exec 7<&-
+wait $!
+check "the events are all there" grep -q '"event":"end"' "$dir/copy"
+rm -f "$dir/slept"
+
+: >"$dir/go"
+on_terminal 0 expect '[1] 0 ' await "$dir/slept" expect '[1] end' -- $two_hosts sh "$dir/talk" 3000
