@@ -70,7 +70,11 @@ Requires-Dist: pandas>=1.5; extra == "tft"
 Description-Content-Type: text/markdown
 
 {readme}"""
-ENTRY_POINTS = "[torch.distributed.backends]\nhalay = halay.distributed:register\n"
+ENTRY_POINTS = """[torch.distributed.backends]
+halay = halay.distributed:register
+[torchcomms.backends]
+halay = halay.torchcomms
+"""
 
 
 def version() -> str:

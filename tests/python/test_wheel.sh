@@ -79,6 +79,7 @@ assert metadata.get_all("Provides-Extra") == ["numpy", "ucx"] + ["cuda"] * ("tft
 points = configparser.ConfigParser()
 points.read_string(wheel.read(f"{info}/entry_points.txt").decode())
 assert points["torch.distributed.backends"]["halay"] == "halay.distributed:register"
+assert points["torchcomms.backends"]["halay"] == "halay.torchcomms"
 wheel.extractall(f"{scratch}/site")
 END
 cd "$scratch"
