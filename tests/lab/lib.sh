@@ -47,3 +47,9 @@ run_on_1() {
     code=$?
     check "exit code of halayrun $* is $code, not $want" test $code = "$want"
 }
+
+# documented ROW: halay's line in that row of the table in docs/guides/from-torchrun.md
+documented() {
+    awk -F ' [|] ' -v row="| $1" '$1 == row { split($3, part, "`"); print part[2] }' \
+        "$top_srcdir/docs/guides/from-torchrun.md"
+}

@@ -137,6 +137,19 @@ job.allreduce(numpy.ones(1), name="second")' >"$dir/out" 2>"$dir/err"
     check "the others end when one is lost" test $(($(date +%s) - began_lost)) -lt 25
     check "and name it: $(cat "$dir/err")" test "$(grep -c 'rank 1' "$dir/err")" -ge 2
 fi
+# The lines of docs/guides/from-torchrun.md, with what they start.
+if ! ldd "$library" | grep -q libasan; then
+    cp "$(realpath "$top_srcdir")/tests/lab/train.py" "$scratch/job/"
+    printf '#!/bin/sh\nexec /usr/bin/python3 train.py\n' >"$scratch/job/train" && chmod +x "$scratch/job/train"
+    for row in 14 15 16; do
+        line=$(documented $row)
+        [ $row != 16 ] || line="sbatch --quiet --wait -N 2 --ntasks-per-node=2 -o line.log --wrap '$line'; cat line.log"
+        on_1 env HALAY_LIBRARY="$library" PYTHONPATH="$(realpath "$top_srcdir")/python" sh -c "$line" \
+            >"$dir/out" 2>"$dir/err"
+        check "row $row: four ranks on two nodes have met: $(cat "$dir/err")" test \
+            "$(grep -c 'of 4 on .* met' "$dir/out"):$(grep -oE "on $name-[12] met" "$dir/out" | sort -u | wc -l)" = 4:2
+    done
+fi
 on_1 srun -n 1 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
 check "one task is a job of one rank" test "$(grep -c 'rank 0 of 1' "$dir/out")" = 1
 on_1 salloc --quiet -n 4 "$build/tests/launcher/world_probe" >"$dir/out" 2>"$dir/err"
