@@ -24,8 +24,9 @@
 #include <unistd.h>
 
 enum {
-    HOST_MS = 100,      /* where the launcher has set none, nothing answers */
-    LAST_WAIT_MS = 1000 /* after a start that has failed: some rank may never have come */
+    HOST_MS = 100,       /* where the launcher has set none, nothing answers */
+    LAST_WAIT_MS = 1000, /* after a start that has failed: some rank may never have come */
+    OVER_PAUSE_MS = 1000 /* between two questions whether the start is over */
 };
 
 struct boot_store {
@@ -36,6 +37,7 @@ struct boot_store {
     struct halay_boot_tree tree;
     int host_end, host_end_ms;       /* owned: readable when this rank's store has ended, -1: none; how long to wait */
     char asked[HALAY_STORE_KEY_MAX]; /* the key that the store has been asked for last; "": none */
+    int64_t over_us;                 /* when it may be asked again whether the start is over */
 };
 
 /* ---- the connection ---- */
@@ -145,14 +147,18 @@ static int key_fd(void *arg)
     return client ? halay_store_client_fd(client) : -1;
 }
 
+/* Asks whether the start is over. This takes the place of the question for a key, whose answer is lost if it is on its
+ * way; the pause is the time that the next answer has. */
 static int is_over(void *arg)
 {
     struct boot_store *self = arg;
 
-    if (!self->rendezvous.is_over)
+    if (!self->rendezvous.is_over || !halay_deadline_passed(self->over_us))
         return 0;
     self->asked[0] = 0;
-    return self->rendezvous.is_over(self->rendezvous.arg);
+    int over = self->rendezvous.is_over(self->rendezvous.arg);
+    self->over_us = halay_deadline_us(OVER_PAUSE_MS);
+    return over;
 }
 
 static int known_host(void *arg, int rank, struct halay_store_host *host)
