@@ -511,10 +511,8 @@ void job_watch_destroy(struct job_watch *w, int keeps)
     halay_http_close(w->server);
     json_decref(w->first_failure);
     close_events(w);
-    for (int r = 0; w->setting->options->removes_record && !keeps && w->ranks && r < w->size; r++) {
-        rank_sample_take(w->pattern, r, 0, &w->ranks[r].sample);
-        rank_sample_remove(w->pattern, &w->ranks[r].sample);
-    }
+    if (w->setting->options->removes_record && !keeps)
+        rank_records_remove(w->pattern, 1);
     for (size_t i = 0; i < w->host_count; i++)
         free((char *)(uintptr_t)w->hosts[i].host);
     free(w->hosts);

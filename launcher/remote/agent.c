@@ -141,13 +141,8 @@ static void keep_records(struct agent *agent)
 /* In an elastic job other processes of this host may live on. */
 static void end_samples(struct agent *agent)
 {
-    int keeps = agent->plan.keeps_record || is_alone(agent);
-
-    for (int r = 0; agent->samples && r < agent->plan.size; r++) {
-        rank_sample_take(agent->plan.record, r, 0, &agent->samples[r]);
-        if (!keeps && agent->samples[r].cpu_s < 0)
-            rank_sample_remove(agent->plan.record, &agent->samples[r]);
-    }
+    if (agent->samples && !agent->plan.keeps_record && !is_alone(agent))
+        rank_records_remove(agent->plan.record, 0);
     free(agent->samples);
     free(agent->pids);
 }

@@ -224,14 +224,50 @@ int rank_record_read(const char *pattern, int rank, size_t most, struct buffer *
     return ok;
 }
 
-void rank_sample_remove(const char *pattern, const struct rank_sample *sample)
+/* Returns nonzero if this is the file of a record of any rank and generation; pattern without its folder. */
+static int is_record(const char *pattern, const char *name)
 {
-    for (unsigned generation = 1; generation <= sample->generation; generation++) {
-        char *path = halay_rank_path(pattern, sample->rank, generation);
-        if (path)
-            unlink(path);
-        free(path);
-    }
+    static const char digits[] = "0123456789", generation[] = "-generation";
+    const char *mark = strstr(pattern, "%r");
+
+    if (!mark || strncmp(name, pattern, (size_t)(mark - pattern)) != 0)
+        return 0;
+    name += mark - pattern;
+    size_t length = strspn(name, digits);
+    name += length;
+    if (!strncmp(name, generation, sizeof generation - 1))
+        name += sizeof generation - 1 + strspn(name + sizeof generation - 1, digits);
+    return length && !strcmp(name, mark + 2);
+}
+
+/* Returns nonzero if the process that writes the record lives. */
+static int is_written(int folder, const char *name)
+{
+    struct halay_ring_head head;
+    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    int lives = fd >= 0 && read(fd, &head, sizeof head) == (ssize_t)sizeof head && head.pid > 0 &&
+                !(kill((pid_t)head.pid, 0) && errno == ESRCH);
+    if (fd >= 0)
+        close(fd);
+    return lives;
+}
+
+void rank_records_remove(const char *pattern, int has_ended)
+{
+    const char *slash = strrchr(pattern, '/');
+    char path[96];
+    const struct dirent *entry;
+
+    if (!slash || slash - pattern >= (ptrdiff_t)sizeof path)
+        return;
+    snprintf(path, sizeof path, "%.*s", (int)(slash - pattern), pattern);
+    DIR *folder = opendir(path);
+    while (folder && (entry = readdir(folder)))
+        if (is_record(slash + 1, entry->d_name) && (has_ended || !is_written(dirfd(folder), entry->d_name)))
+            unlinkat(dirfd(folder), entry->d_name, 0);
+    if (folder)
+        closedir(folder);
 }
 
 /* Returns nonzero if the record is this user's and old, and the process that wrote it has ended. */

@@ -50,8 +50,9 @@ struct host_sample {
 void rank_sample_take(const char *pattern, int rank, pid_t pid, struct rank_sample *sample);
 /* Appends the file of the newest generation's record; 0: there is none, it is larger than most bytes, or no memory. */
 int rank_record_read(const char *pattern, int rank, size_t most, struct buffer *to);
-/* Remove the files of that rank's records. */
-void rank_sample_remove(const char *pattern, const struct rank_sample *sample);
+/* Removes the files of all ranks' records on this host. In an elastic job a rank has none of a generation in which it
+ * was elsewhere. has_ended: all processes of the job have; otherwise the records of those that live stay. */
+void rank_records_remove(const char *pattern, int has_ended);
 /* Removes records of failed jobs of this user from /dev/shm that are older than a day and no process writes. */
 void rank_samples_sweep(void);
 void host_sample_take(struct host_sample *sample);
