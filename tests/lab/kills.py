@@ -275,8 +275,8 @@ class Turn:
     def expected(self):
         """The exit codes of node 0's halayrun, and what it has to say first."""
         head, name = self.way.hosts[0], self.lab.name(self.host)
-        if self.is_killed(head):
-            return [-9, 137], None
+        if self.is_killed(head):  # a host's link goes before its processes
+            return [-9, 137] if self.pid else [-9, 137, 1], None
         if self.role.startswith("rank"):
             return [137], rf"{self.role} \(pid .*\) was killed by SIGKILL"
         if self.host == head and self.role == "halayrun-job":
