@@ -4,6 +4,7 @@
  * program is linked so that the library takes locks by the function here.
  */
 #include "collectives/group/world.h"
+#include "fusion/observe/recorder.h"
 #include "fusion/replay/plan.h"
 #include "fusion/replay/reasons.h"
 #include "fusion/requests/entry.h"
@@ -27,6 +28,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 struct fixture {
     struct halay_world world;
     struct halay_context ctx;
+    struct halay_recorder recorder; /* takes no records */
     struct halay_replay plan;
     struct halay_plan_bucket buckets[BUCKETS], *list[BUCKETS];
     struct halay_entry entries[BUCKETS], *entry_list[BUCKETS];
@@ -41,6 +43,7 @@ static void open_plan(int filling, int64_t age_us)
     memset(&f, 0, sizeof f);
     REQUIRE(!pthread_mutex_init(&f.ctx.lock, NULL));
     f.ctx.world = &f.world;
+    f.ctx.recorder = &f.recorder;
     f.ctx.now_us = NOW_US;
     f.ctx.all.ctx = &f.ctx;
     f.ctx.all.replay = &f.plan;
