@@ -75,11 +75,11 @@ static void print_node_job(const struct node_job *job, FILE *out)
 
     started_write_line(job, line, sizeof line);
     fprintf(out,
-            "recognised: %s\n  %s\nwhat follows:\n  halayrun runs on each of the %d nodes, and with a secret "
+            "recognised: %s\n  %s\nwhat follows:\n  halayrun runs on each of %s%d nodes, and with a secret "
             "(--secret-file, "
             "HALAY_SECRET) they start one job: %s\nwhat overrides it:\n  --nnodes 1 for a job on each node, -H or "
             "--hostfile\n",
-            job->launcher, job->variables, job->nodes, line);
+            job->launcher, job->variables, job->least_nodes ? "up to " : "the ", job->nodes, line);
 }
 
 int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)

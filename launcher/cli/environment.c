@@ -62,7 +62,8 @@ static int is_passed_on(const struct options *options, const char *variable)
     for (size_t i = 0; i < sizeof kept_here / sizeof *kept_here; i++)
         if (fits(kept_here[i], variable, length))
             return 0;
-    if (options->max_restarts && fits("TORCHELASTIC_*", variable, length)) /* which start this is */
+    if ((options->max_restarts || options->least_nodes) &&
+        fits("TORCHELASTIC_*", variable, length)) /* which start this is */
         return 1;
     return !options->joined || fits("HALAY_*", variable, length);
 }

@@ -25,7 +25,6 @@
 #include <unistd.h>
 
 enum {
-    RESTARTS_MAX = 1000000,
     PORT_MAX = 65535,
     GRACE_MAX = 24 * 60 * 60,
     JOINED_BYTES = 128, /* of two values */
@@ -157,9 +156,10 @@ static int take_per_host(const struct halay_option *o, const char *value, void *
     return 1;
 }
 
-/* "2", and as torchrun has it "2:2". */
-static int take_nodes(const struct halay_option *o, const char *value, void *number, char *why, size_t size)
+/* "2", and as torchrun has it "2:2" and "1:4". */
+static int take_nodes(const struct halay_option *o, const char *value, void *context, char *why, size_t size)
 {
+    struct options *options = context;
     const char *colon = strchr(value, ':');
     long least = 0, most = 0;
     char first[16];
@@ -167,16 +167,13 @@ static int take_nodes(const struct halay_option *o, const char *value, void *num
     (void)o;
     snprintf(first, sizeof first, "%.*s", (int)strcspn(value, ":"), value);
     if (halay_parse_long(first, 1, RANKS_MAX, &least) != HALAY_OK ||
-        halay_parse_long(colon ? colon + 1 : value, least, RANKS_MAX, &most) != HALAY_OK)
-        snprintf(why, size, "'%s' is neither a whole number from 1 to %d nor a range like 2:2", value, RANKS_MAX);
-    else if (least != most)
-        snprintf(why, size,
-                 "'%s': the number of nodes that join is fixed; write --nnodes %ld, with --max-restarts for nodes that "
-                 "are lost and come again, or --min-np N --host-discovery-script SCRIPT for an elastic job",
-                 value, most);
-    else
-        *(int *)number = (int)most;
-    return least && least == most;
+        halay_parse_long(colon ? colon + 1 : value, least, RANKS_MAX, &most) != HALAY_OK) {
+        snprintf(why, size, "'%s' is neither a whole number from 1 to %d nor a range like 2:4", value, RANKS_MAX);
+        return 0;
+    }
+    options->nodes = (int)most;
+    options->least_nodes = least < most ? (int)least : 0;
+    return 1;
 }
 
 static int take_rank_list(const struct halay_option *o, const char *value, void *text, char *why, size_t size)
@@ -267,7 +264,9 @@ static const struct halay_option table[] = {
     { .name = "The same command on every node" },
     { "--join", "--rdzv-endpoint, --rdzv_endpoint, --master-addr, --master_addr", "HOST[:PORT]",
       "halayrun is started on every node, and they meet at node 0, which has this address; no ssh", TEXT(join) },
-    { "--nnodes", NULL, "N", "of how many nodes; needed on node 0 only", TAKEN(nodes, take_nodes) },
+    { "--nnodes", NULL, "N|MIN:MAX",
+      "of how many nodes; needed on node 0 only; MIN:MAX: all ranks start again when nodes come or are lost",
+      HALAY_OPTION_TAKEN, .take = take_nodes },
     { "--node-rank", "--node_rank", "N",
       "which of them this is; default: 0 where --join's address is, the others in order of arrival",
       HALAY_OPTION_NUMBER, AT(node_rank), .min = 0, .max = RANKS_MAX - 1 },

@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 enum { PER_HOST_AUTO = -1, PER_HOST_GPU = -2, PER_HOST_CPU = -3 };
+enum { RESTARTS_MAX = 1000000 };
 
 struct host_list;
 struct join_door;
@@ -53,6 +54,7 @@ struct options {
     int sagemaker;                                          /* sagemaker/launch.h */
     const char *join;                                       /* borrowed from given: node 0's address (join.h); NULL */
     int join_port, nodes, node_rank;                        /* of it; 0: not given; -1: not given */
+    int least_nodes;                                        /* of a range, of which nodes is the end; 0: none */
     /* Of a job whose nodes have joined, set by join_lead: all of them, the first is here; and the ways to them. */
     const struct host_list *joined;
     const struct tunnel_pair *tunnels;

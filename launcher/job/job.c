@@ -26,6 +26,7 @@
 #include "launcher/job/job_impl.h"
 #include "launcher/local/processes.h"
 #include "launcher/remote/frame.h"
+#include "launcher/remote/join_door.h"
 #include "launcher/where/elastic_options.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -476,6 +477,23 @@ static void pass_input(void *context)
     }
 }
 
+/* A node has come for which there is room. A job of which a rank has ended is about to end, and is left alone. */
+static void take_growth(void *context)
+{
+    struct job *job = context;
+    char text[512];
+
+    enum join_door_answer answer = join_door_take(job->door, text, sizeof text);
+    if (answer == DOOR_FAILED) /* it is readable from now on; the next start reports it */
+        job->door = NULL;
+    if (answer != DOOR_GROWS || job->stage != JOB_RUNNING || job->running < job->size)
+        return;
+    job->is_growing = 1;
+    output_say(&job->output, "%s: all ranks are started again; SIGTERM now, SIGKILL after %g s", text,
+               job->setting->options->grace_ms / 1000.0);
+    begin_stop(job, SIGTERM, job->setting->options->grace_ms);
+}
+
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
 static void job_reap(struct job *job)
@@ -557,6 +575,7 @@ static void job_watch_descriptors(struct job *job)
     halay_loop_watch(loop, reads_input ? job->input_fd : -1, POLLIN, pass_input, job);
     halay_loop_watch(loop, job_watch_fd(job->watch), POLLIN, NULL, NULL);
     halay_loop_watch(loop, job->elastic ? job_elastic_fd(job) : -1, POLLIN, NULL, NULL);
+    halay_loop_watch(loop, job->door ? job->door->fd : -1, POLLIN, take_growth, job);
     halay_loop_watch(loop, job->output.wake_fd, POLLIN, wake_output, job);
     for (int r = 0; job->ranks && r < job->size; r++)
         for (int i = 0; i < 2; i++) {
@@ -729,6 +748,7 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
                          .host_ranks.fd = -1,
                          .signal_fd = -1,
                          .input_fd = -1,
+                         .door = setting->options->least_nodes ? setting->options->door : NULL,
                          .suspect = -1,
                          .deadline_us = HALAY_NEVER };
     halay_loop_init(&job->loop);
@@ -783,17 +803,27 @@ static void job_fini(struct job *job)
     halay_loop_fini(&job->loop);
 }
 
-int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, int *may_restart)
+static enum job_again find_again(struct job *job)
+{
+    if (job->is_growing && job->stop_signal && !job->exit_code)
+        job->exit_code = EXIT_SIGNAL + job->stop_signal;
+    if (job->stop_signal || !job_can_go_on(job))
+        return JOB_IS_OVER;
+    return job->is_growing ? JOB_GROWS : job->exit_code ? JOB_HAS_FAILED : JOB_IS_OVER;
+}
+
+int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, enum job_again *again)
 {
     struct job job;
 
-    *may_restart = 0;
+    *again = JOB_IS_OVER;
     int code = job_init(&job, setting, restarts);
     job.watch = watch;
     job_watch_follow(watch, job.ranks ? &job : NULL);
     if (!code) {
         code = job_call_others(&job);
-        *may_restart = code == EXIT_FAILURE && setting->options->door; /* a node that was there is lost */
+        if (code == EXIT_FAILURE && setting->options->door)
+            *again = JOB_HAS_FAILED; /* a node that was there is lost */
     }
     if (!code)
         code = job_start_all(&job);
@@ -804,7 +834,7 @@ int job_run_once(const struct job_setting *setting, struct job_watch *watch, int
             job_turn(&job);
         await_agents(&job);
         job_end_leftovers(&job);
-        *may_restart = job.exit_code && !job.stop_signal && job_can_go_on(&job);
+        *again = find_again(&job);
         code = job.has_given_up && !job.exit_code ? 1 : job.exit_code;
     }
     job_watch_follow(watch, NULL);

@@ -20,6 +20,9 @@
 
 enum job_stage { JOB_RUNNING, JOB_STOPPING, JOB_KILLING, JOB_LEAVING };
 
+/* Why all ranks may be started again. */
+enum job_again { JOB_IS_OVER, JOB_HAS_FAILED, JOB_GROWS };
+
 struct job_elastic; /* job_elastic.c */
 struct job_watch;   /* job_watch.c */
 
@@ -61,10 +64,12 @@ struct job {
     struct halay_host_ranks host_ranks; /* empty: none here, or the job is elastic */
     int input_fd;                       /* what rank 0 on another host reads; -1: no more */
     enum job_stage stage;
-    int64_t deadline_us; /* HALAY_NEVER while JOB_RUNNING */
-    int stop_signal;     /* the signal that told halayrun to stop; 0: none */
-    pid_t stop_sender;   /* the process that sent it */
-    int64_t stop_us;     /* when it came */
+    int64_t deadline_us;    /* HALAY_NEVER while JOB_RUNNING */
+    int stop_signal;        /* the signal that told halayrun to stop; 0: none */
+    pid_t stop_sender;      /* the process that sent it */
+    int64_t stop_us;        /* when it came */
+    struct join_door *door; /* borrowed: where more nodes may come; NULL: none may */
+    int is_growing;         /* nodes have come, and the ranks are ended to be started again with them */
     int exit_code;
     int suspect; /* a rank that failed, unless the end of another explains it by suspect_us; -1: none */
     int64_t suspect_us;
@@ -88,9 +93,9 @@ int job_start_worker(struct job *job, int r, const char *host);
 /* The host of a worker has answered: send it what to start. 0 or an exit code (reported). */
 int job_send_plan(struct job *job, struct host_link *link);
 
-/* job.c, for job_restart.c: start the ranks once, and run them to their end. Returns the exit code. *may_restart: one
- * has failed, and halayrun was not told to stop. */
-int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, int *may_restart);
+/* job.c, for job_restart.c: start the ranks once, and run them to their end. Returns the exit code. *again:
+ * JOB_HAS_FAILED if a rank has failed, and halayrun was not told to stop. */
+int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, enum job_again *again);
 
 /* job.c, for job_elastic.c */
 void job_signal_rank(struct job *job, int r, int signal);
@@ -127,6 +132,8 @@ void job_elastic_stop(struct job *job);
 
 /* 0, or an exit code (reported). *watch is NULL if nothing is wanted; all other calls allow that. */
 int job_watch_create(const struct job_setting *setting, struct job_watch **watch);
+/* The next start has this number of ranks. 0, or an exit code (reported). */
+int job_watch_resize(struct job_watch *watch, int ranks);
 /* keeps: records that halayrun had the ranks write stay, since the job has failed. */
 void job_watch_destroy(struct job_watch *watch, int keeps);
 

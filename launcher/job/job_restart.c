@@ -3,10 +3,12 @@
  * Job's restarts: starts all ranks again after one has failed, as often as --max-restarts says. The job itself (job.c)
  * begins anew each time; only what is told to others (job_watch.c) lives on. Before a restart there is a pause that
  * doubles each time: ranks that fail at once must not ask other machines for the same data many times a second. Where
- * nodes have joined, new tunnels to them follow, and one that is lost is waited for (join_door.h).
+ * nodes have joined, new tunnels to them follow, and one that is lost is waited for (join_door.h). Where their number
+ * is a range, each start has the ranks of the nodes that are there, and one with more nodes is not counted.
  */
 #include "base/clock.h"
 #include "base/loop.h"
+#include "launcher/common/descriptors.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/say.h"
 #include "launcher/job/job_impl.h"
@@ -113,7 +115,7 @@ static int await_nodes(const struct job_setting *setting, int *code)
     if (!door)
         return 1;
     join_door_begin(door); /* if it is gone, that is the answer */
-    while (answer == DOOR_MORE) {
+    while (answer == DOOR_MORE || answer == DOOR_GROWS) {
         int told = wait_unless_told(setting, HALAY_NEVER, door->fd);
         if (told) {
             say("%s: no restart", signal_name(told));
@@ -125,6 +127,7 @@ static int await_nodes(const struct job_setting *setting, int *code)
     if (answer == DOOR_BEGUN)
         return 1;
     say("no restart: %s", why);
+    *code = *code ? *code : EXIT_FAILURE;
     if (setting->cause_fd)
         dprintf(setting->cause_fd, "\n%s\n", why);
     return 0;
@@ -144,9 +147,25 @@ static int await_restart(const struct job_setting *setting, int restart, int mos
     return 0;
 }
 
+/* The nodes may be others now. 0, or an exit code (reported). */
+static int take_nodes(const struct job_setting *setting, struct job_watch *watch)
+{
+    struct options *options = setting->options;
+
+    if (!options->least_nodes || !options->door)
+        return 0;
+    options->ranks = hosts_ranks(options->joined);
+    descriptors_allow((size_t)options->ranks, options->joined->count);
+    layout_fini(setting->layout);
+    int code = layout_make(setting->log, options, options->joined, NULL, setting->layout);
+    return code ? code : job_watch_resize(watch, options->ranks);
+}
+
 int job_run(const struct job_setting *setting)
 {
-    int most = setting->options->max_restarts, may_restart = 0;
+    const struct options *options = setting->options;
+    int most = options->max_restarts, counted = 0; /* restarts after a failure */
+    enum job_again again = JOB_IS_OVER;
     int64_t begun_us = halay_now_us(), failed_us = 0, start_us; /* failed_us: of the starts that failed */
     struct job_watch *watch;
 
@@ -154,17 +173,20 @@ int job_run(const struct job_setting *setting)
     if (code)
         return code;
     for (int restarts = 0;; restarts++) {
-        code = most ? tell_restarts(restarts, most) : 0;
+        code = code || !(most || options->least_nodes) ? code : tell_restarts(counted, most);
         start_us = halay_now_us();
-        job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", setting->options->ranks, "restarts", restarts,
-                        "program", setting->options->command[0]);
+        job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", options->ranks, "restarts", restarts, "program",
+                        options->command[0]);
         if (!code)
-            code = job_run_once(setting, watch, restarts, &may_restart);
-        failed_us += may_restart ? halay_now_us() - start_us : 0;
-        if (!may_restart || restarts == most)
-            return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
+            code = job_run_once(setting, watch, restarts, &again);
+        const int has_failed = again == JOB_HAS_FAILED;
+        failed_us += has_failed ? halay_now_us() - start_us : 0;
+        if (again == JOB_IS_OVER || (has_failed && counted == most))
+            return tell_end(setting, watch, begun_us, failed_us, restarts, has_failed, code);
         begin_again(setting);
-        if (!await_restart(setting, restarts + 1, most, &code))
-            return tell_end(setting, watch, begun_us, failed_us, restarts, may_restart, code);
+        counted += has_failed;
+        if (!(has_failed ? await_restart(setting, counted, most, &code) : await_nodes(setting, &code)))
+            return tell_end(setting, watch, begun_us, failed_us, restarts, has_failed, code);
+        code = take_nodes(setting, watch);
     }
 }

@@ -504,6 +504,28 @@ void job_watch_say_records(const struct job_setting *setting, const struct job_w
             }
 }
 
+int job_watch_resize(struct job_watch *w, int ranks)
+{
+    if (!w || w->size == ranks)
+        return 0;
+    struct rank_view *views = calloc((size_t)ranks, sizeof *views);
+    int64_t *taken_us = calloc((size_t)ranks, sizeof *taken_us);
+    if (!views || !taken_us) {
+        free(views);
+        free(taken_us);
+        return say_no_memory();
+    }
+    for (int r = 0; r < ranks; r++)
+        views[r] = (struct rank_view){ .host = this_host, .end = RANK_IS_NOT_STARTED };
+    free(w->ranks);
+    free(w->taken_us);
+    w->ranks = views;
+    w->taken_us = taken_us;
+    w->size = ranks;
+    w->asked = w->fetched = -1;
+    return 0;
+}
+
 void job_watch_destroy(struct job_watch *w, int keeps)
 {
     if (!w)

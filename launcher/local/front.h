@@ -14,8 +14,8 @@
 
 /* The settings of the job's process. */
 struct job_setting {
-    const struct options *options; /* borrowed */
-    const struct layout *layout;   /* borrowed */
+    struct options *options;       /* borrowed; ranks changes between starts if there is a range of nodes */
+    struct layout *layout;         /* borrowed; likewise */
     const struct host_list *hosts; /* borrowed: where ranks may run; empty or NULL: here only */
     const struct binding_map *map; /* borrowed: of this host's ranks */
     int local_workers;             /* how many ranks the map is for */

@@ -79,7 +79,7 @@ static int run(char **words)
 
 /* ---- the events -------------------------------------------------------------------------------------------------- */
 
-int mpi_follow(struct halay_log *log, const struct options *options, int ranks, char **words)
+int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **words)
 {
     const struct job_setting setting = { .options = options, .log = log };
     const int64_t begun_us = halay_now_us();

@@ -10,6 +10,6 @@
 
 /* Runs the launcher's line, NULL at the end, and writes its start and end to the file of --events. Returns its exit
  * code, EXIT_SIGNAL and the number of a signal that ended it, or that of an error here (reported). */
-int mpi_follow(struct halay_log *log, const struct options *options, int ranks, char **words);
+int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **words);
 
 #endif

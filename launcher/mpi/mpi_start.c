@@ -445,7 +445,7 @@ static void print_line(const struct options *options, const struct mpi_making *m
 }
 
 /* Becomes the launcher, or follows it for --events. Returns an exit code, reported if the launcher did not run. */
-static int become_launcher(struct halay_log *log, const struct options *options, const struct mpi_making *m)
+static int become_launcher(struct halay_log *log, struct options *options, const struct mpi_making *m)
 {
     char **words = m->line.at;
 
@@ -474,7 +474,7 @@ static void making_free(struct mpi_making *m)
     free(m);
 }
 
-int mpi_start(struct halay_log *log, const struct options *options)
+int mpi_start(struct halay_log *log, struct options *options)
 {
     struct mpi_making *m = calloc(1, sizeof *m);
 

@@ -11,6 +11,6 @@
 /* Finds out which MPI is installed, unless an option names it, and prints its line (--dry-run) or executes it, with the
  * environment as it is. Returns if it has printed (0), cannot start (an exit code, reported) or has followed the
  * launcher for --events (its exit code). May wait for `mpirun --version`. */
-int mpi_start(struct halay_log *log, const struct options *options);
+int mpi_start(struct halay_log *log, struct options *options);
 
 #endif

@@ -80,6 +80,11 @@ static int check_options(const struct options *options)
         say("--join: the nodes of a job stay the same and end with it: not with --min-np, --max-np");
         return EXIT_USAGE;
     }
+    if (options->least_nodes && options->ranks) {
+        say("option -np: with --nnodes %d:%d the number of ranks follows the nodes: give --nproc-per-node",
+            options->least_nodes, options->nodes);
+        return EXIT_USAGE;
+    }
     if (options->node_rank >= 0 && options->nodes && options->node_rank >= options->nodes) {
         say("--node-rank %d: %d nodes have numbers from 0 to %d", options->node_rank, options->nodes,
             options->nodes - 1);
@@ -159,6 +164,7 @@ int join_run(struct halay_log *log, struct options *options,
                          .interface = join_variable(options, "HALAY_NETWORK_INTERFACE"),
                          .port = options->join_port ? options->join_port : JOIN_PORT,
                          .nodes = options->nodes,
+                         .least = options->least_nodes ? options->least_nodes : options->nodes,
                          .node = options->node_rank,
                          .ranks = ranks_of_this_host(options->per_host),
                          .is_chosen = options->per_host && options->per_host != PER_HOST_AUTO,

@@ -27,7 +27,8 @@ struct join {
     const char *command;   /* borrowed: the program and its words, as text; "": not given */
     const char *interface; /* borrowed: where node 0 listens; NULL: at its address, if that is one */
     int port;
-    int nodes;     /* of the job; 0: this follower was not told */
+    int nodes;     /* of the job, at most; 0: this follower was not told */
+    int least;     /* of a range; otherwise as nodes */
     int node;      /* this one's number; -1: in order of arrival */
     int ranks;     /* of this node */
     int is_chosen; /* the user has said how many; else node 0's choice counts */

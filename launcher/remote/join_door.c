@@ -24,11 +24,12 @@
 #include <unistd.h>
 
 enum { BEGIN_MS = 30000, DOOR_SEND_MS = 3000 };
-enum door_kind { DOOR_ASKS_BEGIN, DOOR_TELLS_END, DOOR_HAS_NODE, DOOR_HAS_BEGUN, DOOR_HAS_FAILED };
+enum door_kind { DOOR_ASKS_BEGIN, DOOR_TELLS_END, DOOR_HAS_NODE, DOOR_HAS_BEGUN, DOOR_HAS_FAILED, DOOR_HAS_SPARES };
 
 struct door_message {
     enum door_kind kind;
-    int node, code;
+    int node, ranks;                  /* of DOOR_HAS_NODE */
+    int code;                         /* of DOOR_TELLS_END; of DOOR_HAS_BEGUN: number of nodes */
     struct halay_session sessions[2]; /* of a node's frames, errors */
     char text[TALK_TEXT_MAX];         /* a node's name, or why; the last member: only what is used is sent */
 };
@@ -36,10 +37,11 @@ struct door_message {
 struct keeper {
     struct lead *lead;
     int control;
-    int keeps_places;    /* of lost nodes: the job may be restarted */
+    int keeps_places;    /* of lost nodes, unless there is a range: the job may be restarted */
     struct node *spares; /* owned: nodes that wait for a place */
     int spare_count;
     int is_beginning;
+    int has_offered;          /* the job knows that spares are there for which there is room */
     int64_t asked_us, say_us; /* when it was asked to begin; when to say next what is missing */
 };
 
@@ -138,6 +140,63 @@ static void remove_spare(struct keeper *k, int i)
     memmove(&k->spares[i], &k->spares[i + 1], (size_t)(k->spare_count - i) * sizeof *k->spares);
 }
 
+/* ---- a range of nodes -------------------------------------------------------------------------------------------- */
+
+static int count_here(const struct lead *lead)
+{
+    int here = 0;
+
+    for (int i = 0; i < lead->count; i++)
+        here += !is_node_lost(lead, i);
+    return here;
+}
+
+/* The job is started again to let it in, or it waits until there is room. */
+static void admit_to_range(struct keeper *k, struct talk *talk, const struct talk_hello *hello)
+{
+    static const char waits[] = "all nodes that the job may have are here; this one waits for one that is lost",
+                      enters[] = "the job runs already; all its ranks are started again to let this node in";
+    struct lead *lead = k->lead;
+    struct node node = { .talk = *talk, .number = -1, .ranks = lead_ranks_of(lead, hello) };
+    char why[512];
+
+    lead_check_hello(lead, hello, why, sizeof why);
+    if (!*why && k->spare_count == lead->join->nodes)
+        snprintf(why, sizeof why, "%d nodes wait for a place already", k->spare_count);
+    if (*why) {
+        lead_refuse(talk, hello->name, why);
+        return;
+    }
+    lead_warn_of_command(lead, hello);
+    snprintf(node.host, sizeof node.host, "%s", hello->name);
+    snprintf(node.name, sizeof node.name, "%s", hello->name);
+    int has_room = count_here(lead) + k->spare_count < lead->join->nodes;
+    k->spares[k->spare_count++] = node;
+    lead->arrived_us = halay_now_us();
+    if (!has_room)
+        say("node '%s' waits for the place of one that is lost", node.name);
+    talk_send(&node.talk, TALK_NOTE, has_room ? enters : waits, (has_room ? sizeof enters : sizeof waits) - 1);
+}
+
+/* After the last call: then several that come together cost one restart. */
+static void offer_spares(struct keeper *k)
+{
+    struct lead *lead = k->lead;
+    struct door_message message = { .kind = DOOR_HAS_SPARES };
+
+    if (!lead_is_range(lead) || k->is_beginning || k->has_offered || !k->spare_count ||
+        count_here(lead) >= lead->join->nodes || halay_now_us() - lead->arrived_us < (int64_t)LAST_CALL_MS * 1000)
+        return;
+    if (k->spare_count == 1)
+        snprintf(message.text, sizeof message.text, "node '%s' has come", k->spares[0].name);
+    else
+        snprintf(message.text, sizeof message.text, "%d nodes have come", k->spare_count);
+    k->has_offered = 1;
+    send_message(k->control, &message, NULL);
+}
+
+/* ---- late callers ------------------------------------------------------------------------------------------------ */
+
 /* It gets a place, waits for one, or is refused. */
 static void admit_late(struct keeper *k, struct talk *talk, const struct talk_hello *hello)
 {
@@ -194,7 +253,7 @@ static void drop_lost(struct keeper *k)
             continue;
         say("node %d, '%s', %s%.200s", i, lead->at[i].name, *why ? "leaves: " : "is lost", why);
     }
-    for (int s = 0; s < k->spare_count; s++) {
+    for (int s = 0; s < k->spare_count && !lead_is_range(lead); s++) {
         int place = find_free_place(lead, k->spares[s].number, k->spares[s].name);
         if (!place)
             continue;
@@ -298,6 +357,69 @@ static void wait_for_lost(struct keeper *k, int i)
     }
 }
 
+static void remove_lost(struct lead *lead)
+{
+    for (int i = 1; i < lead->count;) {
+        if (!is_node_lost(lead, i)) {
+            i++;
+            continue;
+        }
+        lead->count--;
+        memmove(&lead->at[i], &lead->at[i + 1], (size_t)(lead->count - i) * sizeof *lead->at);
+    }
+}
+
+/* Those that are left close up, and spares follow as long as there is room. Nodes that were told to begin are not
+ * disturbed by one that comes. */
+static void seat_nodes(struct keeper *k, int is_told)
+{
+    struct lead *lead = k->lead;
+    const int has_lost = count_here(lead) < lead->count;
+
+    if (!has_lost && (is_told || !k->spare_count || lead->count == lead->join->nodes))
+        return;
+    withdraw(lead); /* no node keeps tunnels: numbers change */
+    remove_lost(lead);
+    while (lead->count < lead->join->nodes && k->spare_count) {
+        lead->at[lead->count++] = k->spares[0];
+        remove_spare(k, 0);
+    }
+    lead_name_nodes(lead);
+}
+
+static void wait_for_more(struct keeper *k)
+{
+    const struct join *join = k->lead->join;
+    const int64_t waited_us = halay_now_us() - k->asked_us;
+    const double most = join->start_ms / 1000.0;
+    const int here = k->lead->count;
+    char why[512];
+
+    if (waited_us >= (int64_t)join->start_ms * 1000) {
+        snprintf(why, sizeof why, "%d of at least %d nodes %s left, and no other came within %g s (--start-timeout)",
+                 here, join->least, here == 1 ? "is" : "are", most);
+        fail_to_begin(k, why);
+    } else if (halay_deadline_passed(k->say_us)) {
+        say("%d of at least %d nodes %s left; waiting for others: start halayrun there (%d s so far, at most %g)", here,
+            join->least, here == 1 ? "is" : "are", (int)(waited_us / 1000000), most);
+        k->say_us = halay_deadline_us(LEAD_SAY_MS);
+    }
+}
+
+/* Returns nonzero if a job of a range can begin with the nodes that are there. */
+static int is_range_complete(struct keeper *k)
+{
+    struct lead *lead = k->lead;
+    int is_told = 0;
+
+    for (int i = 1; i < lead->count; i++)
+        is_told |= lead->at[i].told_us != 0;
+    seat_nodes(k, is_told);
+    if (lead->count < lead->join->least)
+        wait_for_more(k);
+    return lead->count >= lead->join->least && (is_told || lead_is_last_call_over(lead));
+}
+
 static void hand_over(struct keeper *k)
 {
     struct lead *lead = k->lead;
@@ -306,6 +428,7 @@ static void hand_over(struct keeper *k)
     for (int i = 1; i < lead->count; i++) {
         struct tunnel_pair *pair = &lead->pairs[i];
         message.node = i;
+        message.ranks = lead->at[i].ranks;
         message.sessions[0] = pair->frames.session;
         message.sessions[1] = pair->errors.session;
         snprintf(message.text, sizeof message.text, "%s", lead->at[i].name);
@@ -315,6 +438,8 @@ static void hand_over(struct keeper *k)
     }
     explicit_bzero(&message, sizeof message);
     message.kind = DOOR_HAS_BEGUN;
+    message.code = lead->count;
+    *message.text = 0;
     send_message(k->control, &message, NULL);
     k->is_beginning = 0;
 }
@@ -325,6 +450,8 @@ static void progress_beginning(struct keeper *k)
     int are_all_there = 1;
 
     give_up_silent(k);
+    if (lead_is_range(lead) && !is_range_complete(k))
+        return;
     for (int i = 1; i < lead->count; i++)
         if (is_node_lost(lead, i)) {
             wait_for_lost(k, i);
@@ -363,6 +490,7 @@ static void take_request(struct keeper *k)
         return;
     withdraw(k->lead);
     k->is_beginning = 1;
+    k->has_offered = 0;
     k->asked_us = k->say_us = halay_now_us();
 }
 
@@ -373,10 +501,12 @@ static void take_caller(struct keeper *k, const struct tunnel *tunnel)
 
     if (!talk_open(&talk, tunnel))
         return;
-    if (talk_receive_hello(&talk, &hello))
-        admit_late(k, &talk, &hello);
-    else
+    if (!talk_receive_hello(&talk, &hello))
         talk_close(&talk);
+    else if (lead_is_range(k->lead))
+        admit_to_range(k, &talk, &hello);
+    else
+        admit_late(k, &talk, &hello);
 }
 
 __attribute__((noreturn)) static void be_keeper(struct keeper *k)
@@ -392,6 +522,7 @@ __attribute__((noreturn)) static void be_keeper(struct keeper *k)
         drop_lost(k);
         if (k->is_beginning)
             progress_beginning(k);
+        offer_spares(k);
         pending_watch(pending, k->control);
         if (pending_next(pending, LEAD_TURN_MS, &tunnel, &purpose)) {
             if (purpose == TUNNEL_TALK)
@@ -419,11 +550,11 @@ __attribute__((noreturn)) static void fork_keeper(struct keeper *k)
 
 int join_door_open(struct lead *lead, struct join_door *door)
 {
-    struct keeper keeper = { .lead = lead, .keeps_places = lead->options->max_restarts > 0 };
+    struct keeper keeper = { .lead = lead, .keeps_places = lead->options->max_restarts > 0 || lead_is_range(lead) };
     int ends[2] = { -1, -1 }, status = 1;
 
-    *door = (struct join_door){ -1, lead->count, &lead->hosts, lead->pairs };
-    keeper.spares = calloc((size_t)lead->count, sizeof *keeper.spares);
+    *door = (struct join_door){ -1, lead->join->nodes, &lead->hosts, lead->pairs };
+    keeper.spares = calloc((size_t)lead->join->nodes, sizeof *keeper.spares);
     if (!keeper.spares)
         return say_no_memory();
     int failed = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0;
@@ -466,16 +597,23 @@ enum join_door_answer join_door_take(struct join_door *door, char *why, size_t s
         snprintf(why, size, "the process that talks with the other nodes has ended");
         return DOOR_FAILED;
     }
-    if (message.kind == DOOR_HAS_NODE && message.node > 0 && message.node < door->count) {
+    if (message.kind == DOOR_HAS_NODE && message.node > 0 && message.node < door->room) {
         tunnel_close(&door->pairs[message.node]);
         door->pairs[message.node] = pair;
         snprintf(door->hosts->at[message.node].name, NODE_NAME_MAX, "%.*s", NODE_NAME_MAX - 1, message.text);
+        door->hosts->at[message.node].slots = message.ranks;
     }
     explicit_bzero(message.sessions, sizeof message.sessions);
-    if (message.kind != DOOR_HAS_FAILED)
-        return message.kind == DOOR_HAS_BEGUN ? DOOR_BEGUN : DOOR_MORE;
+    if (message.kind == DOOR_HAS_BEGUN) {
+        door->hosts->count = (size_t)message.code;
+        for (int i = message.code; i < door->room; i++)
+            tunnel_close(&door->pairs[i]);
+        return DOOR_BEGUN;
+    }
+    if (message.kind == DOOR_HAS_NODE)
+        return DOOR_MORE;
     snprintf(why, size, "%s", message.text);
-    return DOOR_FAILED;
+    return message.kind == DOOR_HAS_SPARES ? DOOR_GROWS : DOOR_FAILED;
 }
 
 int join_door_close(struct join_door *door, int code, const char *text)

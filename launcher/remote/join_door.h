@@ -3,7 +3,8 @@
  * Join's door: the process of node 0 that holds the connections with the other nodes (join_talk.h) and the port, while
  * the job runs in another one. It tells the nodes to begin, hands the tunnels of their agents to the process that asked
  * for it, and tells them how the job ended. A node that calls later gets the place of one that is lost, or waits for
- * one, if the job may be restarted; otherwise it is refused.
+ * one, if the job may be restarted; otherwise it is refused. Where the number of nodes is a range, each start is with
+ * all nodes that are there, numbered anew, and a node that calls later lets the job start again.
  *
  *     halayrun (front) ---- socket ----+
  *        | fork                        door ==== talks, port ==== the other nodes
@@ -22,8 +23,8 @@ struct lead;
 
 struct join_door {
     int fd;                    /* of its socket; readable when join_door_take has something; -1: there is none */
-    int count;                 /* of nodes */
-    struct host_list *hosts;   /* borrowed: a node that took the place of another renames its host */
+    int room;                  /* for nodes, in hosts and pairs */
+    struct host_list *hosts;   /* borrowed: those of the last start, filled in by join_door_take */
     struct tunnel_pair *pairs; /* borrowed: filled in by join_door_take */
 };
 
@@ -32,8 +33,9 @@ int join_door_open(struct lead *lead, struct join_door *door);
 
 /* Asks for new tunnels to all nodes. 0 if the process is gone. */
 int join_door_begin(struct join_door *door);
-/* Waits for the next part of the answer. */
-enum join_door_answer { DOOR_MORE, DOOR_BEGUN, DOOR_FAILED };
+/* Waits for the next part of the answer; or DOOR_GROWS, at any time: nodes have come for which there is room, as text
+ * in why. */
+enum join_door_answer { DOOR_MORE, DOOR_BEGUN, DOOR_FAILED, DOOR_GROWS };
 enum join_door_answer join_door_take(struct join_door *door, char *why, size_t size);
 
 /* Tells all nodes that the job has ended, and ends the process. 0 if that was gone. */

@@ -10,7 +10,7 @@
 #include "launcher/remote/pending.h"
 #include "launcher/where/hosts.h"
 
-enum { NODE_NAME_MAX = TALK_NAME_MAX + 32, LEAD_TURN_MS = 1000, LEAD_SAY_MS = 30000 };
+enum { NODE_NAME_MAX = TALK_NAME_MAX + 32, LEAD_TURN_MS = 1000, LEAD_SAY_MS = 30000, LAST_CALL_MS = 3000 };
 
 /* One of the nodes that are here. */
 struct node {
@@ -18,14 +18,16 @@ struct node {
     uint32_t ticket;
     int number; /* -1: not known yet */
     int ranks, is_chosen;
-    char name[NODE_NAME_MAX];
-    int64_t told_us; /* when it was told to begin, and its tunnels are expected; 0: not */
+    char host[TALK_NAME_MAX]; /* as it calls itself */
+    char name[NODE_NAME_MAX]; /* no other node has the same */
+    int64_t told_us;          /* when it was told to begin, and its tunnels are expected; 0: not */
 };
 
 struct lead {
     const struct join *join; /* borrowed */
     struct options *options; /* borrowed */
-    struct node *at;         /* owned; this one first, the others in order of arrival, and then of their numbers */
+    struct node *
+        at; /* owned: room for join->nodes; this one first, the others in order of arrival, and then of their numbers */
     int count;
     uint32_t tickets;
     struct pending *pending; /* owned */
@@ -33,8 +35,9 @@ struct lead {
     char refused_from[HALAY_ADDRESS_TEXT]; /* the last caller that was said to be refused */
     int64_t say_us, say_least_us;          /* when the user is told how many are here: in any case, if it changed */
     int has_changed;
+    int64_t arrived_us;        /* when the last node came */
     struct host_list hosts;    /* names borrowed from at */
-    struct tunnel_pair *pairs; /* owned; by number */
+    struct tunnel_pair *pairs; /* owned: room likewise; by number */
     char why[TALK_TEXT_MAX / 2];
 };
 
@@ -46,6 +49,14 @@ void lead_warn_of_command(const struct lead *lead, const struct talk_hello *hell
 /* Reports a caller that was sent away before it could send its name; once, however often it comes. */
 void lead_report_refused(struct lead *lead);
 uint32_t lead_new_ticket(struct lead *lead);
+/* Whether the number of nodes may change, between join->least and join->nodes. */
+int lead_is_range(const struct lead *lead);
+/* Whether a job of a range may begin: with all nodes, or when no more have come for a short time. */
+int lead_is_last_call_over(const struct lead *lead);
+/* Returns the number of ranks of a node that came with that hello, unless -np is dealt out. */
+int lead_ranks_of(const struct lead *lead, const struct talk_hello *hello);
+/* Gives all nodes their names. */
+void lead_name_nodes(struct lead *lead);
 /* Gives node i this name, with its number where another node has the same. */
 void lead_name_node(struct lead *lead, int i, const char *name);
 

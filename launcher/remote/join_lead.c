@@ -42,6 +42,22 @@ static void tell_all(struct lead *lead, const char *text)
         talk_send(&lead->at[i].talk, TALK_NOTE, text, strlen(text));
 }
 
+int lead_is_range(const struct lead *lead)
+{
+    return lead->join->least < lead->join->nodes;
+}
+
+int lead_is_last_call_over(const struct lead *lead)
+{
+    return lead->count == lead->join->nodes || (lead->count >= lead->join->least && lead_is_range(lead) &&
+                                                halay_now_us() - lead->arrived_us >= (int64_t)LAST_CALL_MS * 1000);
+}
+
+int lead_ranks_of(const struct lead *lead, const struct talk_hello *hello)
+{
+    return lead->at[0].is_chosen && !hello->is_chosen ? lead->at[0].ranks : hello->ranks;
+}
+
 /* ---- who comes --------------------------------------------------------------------------------------------------- */
 
 void lead_check_hello(const struct lead *lead, const struct talk_hello *h, char *why, size_t size)
@@ -102,6 +118,8 @@ static void admit(struct lead *lead, const struct tunnel *tunnel)
         talk_close(&talk);
         return;
     }
+    if (lead_is_range(lead) && hello.node > 0) /* numbers change with the nodes */
+        hello.node = -1;
     find_fault(lead, &hello, why, sizeof why);
     if (*why) {
         lead_refuse(&talk, hello.name, why);
@@ -110,8 +128,10 @@ static void admit(struct lead *lead, const struct tunnel *tunnel)
     lead_warn_of_command(lead, &hello);
     struct node *node = &lead->at[lead->count++];
     *node = (struct node){ .talk = talk, .number = hello.node, .ranks = hello.ranks, .is_chosen = hello.is_chosen };
+    snprintf(node->host, sizeof node->host, "%s", hello.name);
     snprintf(node->name, sizeof node->name, "%s", hello.name);
     lead->has_changed = 1;
+    lead->arrived_us = halay_now_us();
 }
 
 /* Once told to wait, a node says nothing: whatever comes is its end. */
@@ -143,13 +163,18 @@ static void list_names(const struct lead *lead, char *text, size_t size)
 
 static void say_how_many(struct lead *lead)
 {
-    char text[256];
+    char text[256], least[32] = "", then[64];
 
     if (!halay_deadline_passed(lead->say_us) && !(lead->has_changed && halay_deadline_passed(lead->say_least_us)))
         return;
-    int nodes = lead->join->nodes;
-    snprintf(text, sizeof text, "%d of %d nodes %s here; still waiting for %d", lead->count, nodes,
-             lead->count == 1 ? "is" : "are", nodes - lead->count);
+    if (lead_is_range(lead))
+        snprintf(least, sizeof least, "%d to ", lead->join->least);
+    if (lead->count < lead->join->least)
+        snprintf(then, sizeof then, "still waiting for %d", lead->join->least - lead->count);
+    else
+        snprintf(then, sizeof then, "the job begins when no more have come for %d s", LAST_CALL_MS / 1000);
+    snprintf(text, sizeof text, "%d of %s%d nodes %s here; %s", lead->count, least, lead->join->nodes,
+             lead->count == 1 ? "is" : "are", then);
     say("%s", text);
     tell_all(lead, text);
     lead->has_changed = 0;
@@ -178,14 +203,16 @@ void lead_report_refused(struct lead *lead)
 static int await_nodes(struct lead *lead)
 {
     int64_t deadline_us = halay_deadline_us(lead->join->start_ms);
-    int nodes = lead->join->nodes;
+    int least = lead->join->least;
     char names[1024];
 
-    while (lead->count < nodes && !halay_deadline_passed(deadline_us)) {
+    lead->arrived_us = halay_now_us();
+    while (!lead_is_last_call_over(lead) && !halay_deadline_passed(deadline_us)) {
         struct tunnel tunnel;
         uint32_t purpose = 0;
         say_how_many(lead);
-        int ms = halay_deadline_left_ms(deadline_us);
+        int ms =
+            halay_deadline_left_ms(lead->count < least ? deadline_us : lead->arrived_us + (int64_t)LAST_CALL_MS * 1000);
         if (pending_next(lead->pending, ms < LEAD_TURN_MS ? ms : LEAD_TURN_MS, &tunnel, &purpose)) {
             if (purpose == TUNNEL_TALK)
                 admit(lead, &tunnel);
@@ -195,10 +222,10 @@ static int await_nodes(struct lead *lead)
         lead_report_refused(lead);
         drop_gone(lead);
     }
-    if (lead->count == nodes)
+    if (lead->count >= least)
         return 0;
     list_names(lead, names, sizeof names);
-    return fail(lead, "%d of %d nodes came within %g s: %s", lead->count, nodes, lead->join->start_ms / 1000.0, names);
+    return fail(lead, "%d of %d nodes came within %g s: %s", lead->count, least, lead->join->start_ms / 1000.0, names);
 }
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
@@ -229,10 +256,17 @@ void lead_name_node(struct lead *lead, int i, const char *name)
         }
 }
 
+void lead_name_nodes(struct lead *lead)
+{
+    for (int i = 1; i < lead->count; i++)
+        snprintf(lead->at[i].name, NODE_NAME_MAX, "%s", lead->at[i].host);
+    for (int i = lead->count - 1; i > 0; i--)
+        lead_name_node(lead, i, lead->at[i].host);
+}
+
 /* Those that did not ask for a number get the free ones, in order of arrival; and every name is one node's. */
 static void number_nodes(struct lead *lead)
 {
-    char name[NODE_NAME_MAX];
     int next = 1;
 
     for (int i = 1; i < lead->count; i++) {
@@ -243,10 +277,7 @@ static void number_nodes(struct lead *lead)
         lead->at[i].number = next;
     }
     qsort(lead->at, (size_t)lead->count, sizeof *lead->at, compare_numbers);
-    for (int i = lead->count - 1; i > 0; i--) {
-        memcpy(name, lead->at[i].name, sizeof name);
-        lead_name_node(lead, i, name);
-    }
+    lead_name_nodes(lead);
 }
 
 /* How many ranks each takes: what was said there, or else here; or -np dealt out evenly, or what each has room for. */
@@ -271,13 +302,14 @@ static int deal_ranks(struct lead *lead)
     return 0;
 }
 
+/* More may come where there is a range. */
 static int list_hosts(struct lead *lead)
 {
-    lead->hosts.at = calloc((size_t)lead->count, sizeof *lead->hosts.at);
+    lead->hosts.at = calloc((size_t)lead->join->nodes, sizeof *lead->hosts.at);
     if (!lead->hosts.at)
         return say_no_memory();
     lead->hosts.count = (size_t)lead->count;
-    for (int i = 0; i < lead->count; i++)
+    for (int i = 0; i < lead->join->nodes; i++)
         lead->hosts.at[i] = (struct host){ .name = lead->at[i].name, .slots = lead->at[i].ranks };
     return 0;
 }
@@ -302,7 +334,7 @@ static int begin_nodes(struct lead *lead, struct join_door *door)
     if (code)
         return code;
     join_door_begin(door); /* if it is gone, that is the answer */
-    while (answer == DOOR_MORE)
+    while (answer == DOOR_MORE || answer == DOOR_GROWS)
         answer = join_door_take(door, why, sizeof why);
     return answer == DOOR_BEGUN ? 0 : fail(lead, "%s", why);
 }
@@ -367,7 +399,7 @@ static int gather_none(struct lead *lead, int is_imagined)
     return code ? code : list_hosts(lead);
 }
 
-/* Until all are there; then they wait for what to start. 0, or an exit code. */
+/* Until all or enough are there; then they wait for what to start. 0, or an exit code. */
 static int gather(struct lead *lead, struct join_door *door)
 {
     int code = open_port(lead);
@@ -399,10 +431,10 @@ static void read_cause(const struct lead *lead, int fd, char *text, size_t size)
 
 static void lead_fini(struct lead *lead)
 {
-    for (int i = 1; i < lead->count; i++) {
+    for (int i = 1; i < lead->count; i++)
         talk_close(&lead->at[i].talk);
+    for (int i = 1; lead->pairs && i < lead->join->nodes; i++)
         tunnel_close(&lead->pairs[i]);
-    }
     free(lead->hosts.at);
     free(lead->at);
     free(lead->pairs);

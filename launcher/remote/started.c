@@ -90,7 +90,7 @@ static int take_nodes(const char *text, struct node_job *job)
         return EXIT_USAGE;
     }
     job->nodes = (int)most;
-    job->is_elastic = least != most;
+    job->least_nodes = least < most ? (int)least : 0;
     return 0;
 }
 
@@ -112,6 +112,8 @@ static int find_pet(const struct surroundings *from, struct node_job *job)
         add_variable(job, "PET_NODE_RANK", variable(from, "PET_NODE_RANK"));
     if (ranks && strspn(ranks, "0123456789") == strlen(ranks))
         code = take_number(from, "PET_NPROC_PER_NODE", 1, RANKS_MAX, &job->per_node);
+    if (!code)
+        code = take_number(from, "PET_MAX_RESTARTS", 0, RESTARTS_MAX, &job->max_restarts);
     if (endpoint && strlen(endpoint) < sizeof job->meet) {
         snprintf(job->meet, sizeof job->meet, "%s", endpoint);
         add_variable(job, "PET_RDZV_ENDPOINT", endpoint);
@@ -287,8 +289,11 @@ int started_find(const struct surroundings *from, int nodes, struct node_job *jo
 
 void started_write_line(const struct node_job *job, char *line, size_t size)
 {
-    int n = snprintf(line, size, "--nnodes %d", job->nodes);
+    int n = job->least_nodes ? snprintf(line, size, "--nnodes %d:%d", job->least_nodes, job->nodes)
+                             : snprintf(line, size, "--nnodes %d", job->nodes);
 
+    if (job->max_restarts)
+        n += snprintf(line + n, size - (size_t)n, " --max-restarts %d", job->max_restarts);
     if (job->node >= 0)
         n += snprintf(line + n, size - (size_t)n, " --node-rank %d", job->node);
     snprintf(line + n, size - (size_t)n, " --join %s", *job->meet ? job->meet : "HOST");
@@ -306,21 +311,29 @@ static int refuse_nodes(const struct options *options, const struct node_job *jo
     char line[STARTED_HOST_MAX + 64];
 
     started_write_line(job, line, sizeof line);
-    const char *lacks = job->is_elastic ? "the number of nodes is a range, which --join does not know"
-                        : job->lacks    ? job->lacks
-                        : *job->meet    ? "they need a secret, in HALAY_SECRET or a file that all have"
-                                        : "where they meet is not known";
-    say("%s has started halayrun on %d nodes (%s), and each would train a model of its own. To start one job: %s; "
+    const char *lacks = job->lacks   ? job->lacks
+                        : *job->meet ? "they need a secret, in HALAY_SECRET or a file that all have"
+                                     : "where they meet is not known";
+    say("%s has started halayrun on %s%d nodes (%s), and each would train a model of its own. To start one job: %s; "
         "then: halayrun %s%s PROGRAM. For a job on each node: --nnodes 1",
-        job->launcher, job->nodes, job->variables, lacks, line, options->secret_file ? "" : " --secret-file FILE");
+        job->launcher, job->least_nodes ? "up to " : "", job->nodes, job->variables, lacks, line,
+        options->secret_file ? "" : " --secret-file FILE");
     return EXIT_USAGE;
+}
+
+static int is_given(const struct options *options, const char *name)
+{
+    for (size_t i = 0; i < options->given_count; i++)
+        if (!strcmp(options->given[i].option, name))
+            return 1;
+    return 0;
 }
 
 static int join_nodes(struct options *options, const struct node_job *job, char meet[STARTED_HOST_MAX])
 {
     char line[STARTED_HOST_MAX + 64];
 
-    if (job->is_elastic || !*job->meet || !has_secret(options))
+    if (!*job->meet || !has_secret(options))
         return refuse_nodes(options, job);
     if (options->nodes && options->nodes != job->nodes) {
         say("--nnodes %d: %s has started halayrun on %d nodes (%s)", options->nodes, job->launcher, job->nodes,
@@ -329,7 +342,11 @@ static int join_nodes(struct options *options, const struct node_job *job, char 
     }
     snprintf(meet, STARTED_HOST_MAX, "%s", job->meet);
     options->join = meet;
+    if (!options->nodes)
+        options->least_nodes = job->least_nodes;
     options->nodes = job->nodes;
+    if (!is_given(options, "--max-restarts"))
+        options->max_restarts = job->max_restarts;
     if (options->node_rank < 0)
         options->node_rank = job->node;
     if (!options->per_host && !options->ranks)

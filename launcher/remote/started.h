@@ -21,7 +21,8 @@ struct node_job {
     int node;                    /* -1: not known */
     int per_node;                /* ranks of each; 0: not known */
     const char *lacks;           /* static: why there is no meet; NULL: not known */
-    int is_elastic;              /* the number of nodes is a range, of which nodes is the end */
+    int least_nodes;             /* the number of nodes is a range, of which nodes is the end; 0: it is not */
+    int max_restarts;            /* 0: not known */
     char meet[STARTED_HOST_MAX]; /* "HOST:PORT" of node 0; "": not known */
 };
 

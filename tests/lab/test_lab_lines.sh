@@ -75,7 +75,7 @@ give 1 2
 ends 1
 check "row 2: a rank for each core" grep -q "met: 0 .* master$" "$dir/out.1"
 each 3 4
-here 4 4 2
+each 4 4
 each 5 4
 here 6 2 1
 check "row 6: files" test -s "$scratch/work/out/rank.1/stdout"

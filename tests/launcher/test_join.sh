@@ -288,6 +288,103 @@ check "told to stop between two starts" grep -q "SIGTERM: no restart" "$dir/err.
 check "exit codes $code and $other" test $code/$other = 143/143
 rm -f "$dir/pids"
 
+# --- a range of nodes ------------------------------------------------------------------------------------------------
+# range ARGS...: node 0; a rank says who it is, and ends well, once the file is there, if it meets the others.
+cat >"$dir/range" <<'END'
+#!/bin/sh
+echo "$RANK/$WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS"
+test ! -e "$0.enough" || exec "$1" meet
+exec sleep 1000
+END
+chmod +x "$dir/range"
+range() {
+    rm -f "$dir/range.enough"
+    node a --node-rank 0 "$@" "$dir/range" "$probe"
+}
+# ran LINES: until the ranks have printed this number of lines in all.
+ran() { check "$1 lines: $(cat "$dir/out.a")" wait_for has_lines $1 "$dir/out.a"; }
+last() { tail -n $1 "$dir/out.a" | sed 's/.*\] //' | sort | tr '\n' ,; }
+
+node b
+range --nnodes 1:3 --nproc-per-node 2 --max-restarts 2
+ran 4
+says a '2 of 1 to 3 nodes are here; the job begins when no more have come for 3 s'
+check "it begins with two: $(last 4)" test "$(last 4)" = "0/4 0/2 0/2,1/4 0/2 0/2,2/4 1/2 0/2,3/4 1/2 0/2,"
+node c --node-rank 1 # a number that means nothing here
+ran 10
+says c 'all its ranks are started again to let this node in'
+check "it says so" grep -qE "^halayrun: node '.*' has come: all ranks are started again" "$dir/err.a"
+check "three nodes: $(last 6)" test "$(last 6 | cut -d, -f5,6)" = "4/6 2/3 0/2,5/6 2/3 0/2"
+check "which is not counted" eval '! grep -q "halayrun: restart" "$dir/err.a"'
+kill -9 $pid_b
+ends b 137
+ran 14
+check "the third is the second now: $(last 4)" test "$(last 4)" = "0/4 0/2 1/2,1/4 0/2 1/2,2/4 1/2 1/2,3/4 1/2 1/2,"
+says a 'restart 1 of 2'
+kill -TERM $pid_c
+ends c 143
+ran 16
+check "one node: $(last 2)" test "$(last 2)" = "0/2 0/1 2/2,1/2 0/1 2/2,"
+says a 'leaves: it was told to stop by SIGTERM'
+node b
+node c
+ran 22
+check "two that come together cost one start: $(last 6)" test "$(last 6 | cut -c1-8)" = "0/6 0/3 "
+kill -9 $pid_c
+ends c 137
+ends a 1
+ends b 1
+check "all restarts are used up" test "$(grep -c 'halayrun: restart' "$dir/err.a")" = 2
+check "no rank is left" wait_for all_gone
+
+node b
+node c
+range --nnodes 1:2 --nproc-per-node 1 --max-restarts 1
+check "one too many" wait_for grep -q "this one waits for one that is lost" "$dir/err.b" "$dir/err.c"
+ran 2
+: >"$dir/range.enough"
+lost=b spare=c
+! grep -q 'this one waits' "$dir/err.b" || lost=c spare=b
+eval "kill -9 \$pid_$lost"
+ends $lost 137
+ends a 0
+ends $spare 0
+check "it takes the place: $(cat "$dir/out.a")" test "$(grep -c 'met 2' "$dir/out.a")" = 2
+
+node b
+range --nnodes 2:3 --nproc-per-node 1 --max-restarts 1
+ran 2
+kill -9 $pid_b
+ends b 137
+check "too few are left" hears a '1 of at least 2 nodes is left; waiting for others: start halayrun there'
+: >"$dir/range.enough"
+node b
+ends a 0
+ends b 0
+check "and enough again: $(cat "$dir/out.a")" test "$(grep -c 'met 2' "$dir/out.a")" = 2
+node b
+range --nnodes 2:3 --nproc-per-node 1 --max-restarts 1 --start-timeout 5
+ran 2
+kill -9 $pid_b
+ends b 137
+ends a 1
+says a 'no restart: 1 of at least 2 nodes is left, and no other came within 5 s (--start-timeout)'
+range --nnodes 1:2 --nproc-per-node 1 # restarts are for failures
+ran 1
+node b
+ran 3
+: >"$dir/range.enough"
+kill -9 $pid_b
+ends b 137
+ends a 1
+range --nnodes 2:3 --nproc-per-node 1 --start-timeout 0.2
+ends a 1
+says a '1 of 2 nodes came within 0.2 s'
+run 2 --join $meet --nnodes 1:2 --node-rank 0 -np 2 true
+check "-np does not fit" err_has 'with --nnodes 1:2 the number of ranks follows the nodes: give --nproc-per-node'
+run 0 --join $meet --nnodes 1:2 --node-rank 0 --nproc-per-node 1 --dry-run true
+check "a dry run has all" out_has 'HALAY_RANK=1 HALAY_SIZE=2'
+
 # --- who may not come ------------------------------------------------------------------------------------------------
 node a --nnodes 3 --node-rank 0 --nproc-per-node 1 --start-timeout 60 "$probe" meet
 check "it waits" hears a '1 of 3 nodes is here; still waiting for 2'

@@ -33,7 +33,8 @@ row() { # NAME FATE LIBRARY VARIABLE...
     nodes\ *)
         check "$name: refused, not $code" eval 'test $code = 2 && ! test -s "$dir/out"'
         check "$name: by which line" err_has "halayrun ${fate#* } --secret-file FILE PROGRAM"
-        clean "$@" HALAY_SECRET="sixteen characters or more" "$halayrun" --dry-run -np 8 true >"$dir/out" 2>"$dir/err"
+        clean "$@" HALAY_SECRET="sixteen characters or more" "$halayrun" --dry-run --nproc-per-node 2 true \
+            >"$dir/out" 2>"$dir/err"
         code=$?
         check "$name: joins" eval 'test $code = 0 && err_has "part of the job of" && err_has "${fate#* }"'
         clean "$@" "$halayrun" --explain >"$dir/out" 2>"$dir/err"
@@ -72,8 +73,8 @@ row "PyTorchJob's worker" "nodes --nnodes 2 --node-rank 1 --join job-master-0:23
     RANK=1 WORLD_SIZE=2 MASTER_ADDR=job-master-0 MASTER_PORT=23456 PET_MASTER_ADDR=job-master-0 PET_MASTER_PORT=23456 \
     PET_NNODES=2 PET_NODE_RANK=1 PET_NPROC_PER_NODE=auto
 row "PyTorchJob of one" alone alone RANK=0 WORLD_SIZE=1 MASTER_ADDR=localhost MASTER_PORT=23456 PET_NNODES=1
-row "elastic PyTorchJob" "the number of nodes is a range" refuses PET_NNODES=1:4 PET_RDZV_BACKEND=c10d \
-    PET_RDZV_ENDPOINT=job-worker-0:23456 PET_RDZV_ID=job PET_NPROC_PER_NODE=1 PET_MAX_RESTARTS=3
+row "elastic PyTorchJob" "nodes --nnodes 1:4 --max-restarts 3 --join job-worker-0:23456" refuses PET_NNODES=1:4 \
+    PET_RDZV_ENDPOINT=job-worker-0:23456 PET_RDZV_ID=job PET_NPROC_PER_NODE=1 PET_MAX_RESTARTS=3 PET_RDZV_BACKEND=c10d
 row "PyTorchJob by its endpoint" "nodes --nnodes 3 --join job-worker-0:23456" refuses PET_NNODES=3:3 \
     PET_RDZV_BACKEND=c10d PET_RDZV_ENDPOINT=job-worker-0:23456
 row "TrainJob" "nodes --nnodes 4 --node-rank 3 --join job-node-0-0.job:29400" refuses PET_NNODES=4 PET_NODE_RANK=3 \
@@ -160,6 +161,11 @@ pod 0
 check "both start one job: $(cat "$dir/err.0")" test "$?:$(grep -c 'of 4' "$dir/out.0")" = 0:4
 wait $!
 check "the other pod ends with it" test $? = 0
+# A pod of an elastic one is enough, and its restarts are the operator's.
+clean PET_NNODES=1:4 PET_MAX_RESTARTS=1 PET_NPROC_PER_NODE=2 PET_RDZV_ENDPOINT=localhost:$port "$halayrun" \
+    --secret-file "$dir/key" sh -c 'test $TORCHELASTIC_RESTART_COUNT = 1 && exec "$0"' "$world" \
+    >"$dir/out" 2>"$dir/err" </dev/null
+check "one pod of up to four: $(cat "$dir/err")" test "$?:$(grep -c 'of 2' "$dir/out")" = 0:2
 
 # A step of srun's, without PMI: rank 0 serves the start on the first node. task RANK SIZE [VARIABLE...]
 step=SLURM_JOB_ID=$((RANDOM + 1))

@@ -77,9 +77,9 @@ done <<'END'
 --local-ranks-filter=0 write --show-ranks LIST
 --local-addr=a write --network-interface NETWORK
 --logs-specs=x write --output-filename DIR
---nnodes=1:4 the number of nodes that join is fixed
---nnodes=4:1 a range like 2:2
---nnodes=x nor a range like 2:2
+--nnodes=1:4 say where they meet, --join HOST
+--nnodes=4:1 a range like 2:4
+--nnodes=x nor a range like 2:4
 END
 run 0 --nnodes 1:1 --nproc-per-node cpu sh -c 'echo $WORLD_SIZE'
 check "a range of one, a rank for each core" grep -qE '^\[0\] [1-9]' "$dir/out"
