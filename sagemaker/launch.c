@@ -76,6 +76,7 @@ static struct join describe_part(const struct launch *l, size_t place)
                          .command = "",
                          .interface = join_variable(l->options, "HALAY_NETWORK_INTERFACE"),
                          .port = c->port,
+                         .least = (int)c->count,
                          .nodes = (int)c->count,
                          .node = (int)place,
                          .ranks = c->allocation.hosts.at[0].slots,
