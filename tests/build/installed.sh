@@ -131,7 +131,7 @@ if command -v readelf >/dev/null 2>&1; then
     *)
         for file in "$root"/bin/* "$lib"/*.so.*; do
             needs=$(readelf -d "$file" 2>/dev/null) || continue
-            case $needs in *'[libhalay'*) ;; *) continue ;; esac
+            case $needs in *'Shared library: [libhalay'*) ;; *) continue ;; esac
             checks=$((checks + 1))
             case $needs in *"$libdir"*) ;; *) wrong "${file##*/} does not look for libhalay in $libdir" ;; esac
         done
