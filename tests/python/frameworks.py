@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small training by a framework over a backend of torch.distributed: frameworks.py FRAMEWORK BACKEND
 
-Each rank prints the sum of its final weights, in full. Lightning and Accelerate: 2 ranks that something has started.
-Ray Train starts its own workers.
+Each rank prints the sum of its final weights, in full. Lightning, Accelerate and transformers' Trainer: 2 ranks that
+something has started. Ray Train starts its own workers.
 """
 import sys
 
@@ -74,6 +74,32 @@ def accelerate(backend):
     accelerator.end_training()
 
 
+def transformers(backend):
+    import tempfile
+
+    import torch.distributed as dist
+    from transformers import Trainer, TrainingArguments
+
+    dist.init_process_group(backend)  # ddp_backend takes some names only; the Trainer uses the group that is there
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.network = network()
+
+        def forward(self, x, labels):
+            out = self.network(x)
+            return {"loss": torch.nn.functional.mse_loss(out, labels), "logits": out}
+
+    rows = [{"x": x, "labels": y} for x, y in data()]
+    arguments = TrainingArguments(tempfile.mkdtemp(), use_cpu=True, per_device_train_batch_size=4, max_steps=STEPS,
+                                  optim="sgd", learning_rate=0.1, report_to=[], save_strategy="no", disable_tqdm=True)
+    assert arguments.world_size == RANKS
+    trainer = Trainer(Model(), arguments, train_dataset=rows)
+    trainer.train()
+    say(trainer.model.network, backend)
+
+
 def ray(backend):
     import ray.train.torch
     from ray.train import ScalingConfig
@@ -99,4 +125,4 @@ def ray(backend):
 if sys.argv[2] == "halay":
     import halay.distributed  # noqa: F401
 torch.set_num_threads(1)
-{"lightning": lightning, "accelerate": accelerate, "ray": ray}[sys.argv[1]](sys.argv[2])
+{"lightning": lightning, "accelerate": accelerate, "transformers": transformers, "ray": ray}[sys.argv[1]](sys.argv[2])

@@ -3,9 +3,10 @@
 #
 # usage: frameworks.sh ENVIRONMENT BUILD
 #
-# Lightning, Accelerate and Ray Train over the backend "halay" on 2 ranks of this host: each trains a small network and
-# ends with the weights that it has over gloo, to the bit. ENVIRONMENT is a Python environment with torch; what else is
-# needed is installed from PyPI, into an environment made beside it for this run. BUILD is a build of halay.
+# Lightning, Accelerate, transformers' Trainer and Ray Train over the backend "halay" on 2 ranks of this host: each
+# trains a small network and ends with the weights that it has over gloo, to the bit. ENVIRONMENT is a Python
+# environment with torch; what else is needed is installed from PyPI, into an environment made beside it for this run.
+# BUILD is a build of halay.
 set -eu
 [ $# -eq 2 ] || {
     echo "usage: frameworks.sh ENVIRONMENT BUILD" >&2
@@ -19,12 +20,13 @@ trap 'rm -rf "$scratch"' EXIT
 python=$scratch/venv/bin/python
 "$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
     >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
-"$python" -m pip install --quiet --disable-pip-version-check lightning accelerate "ray[train]"
-"$python" -m pip list --disable-pip-version-check 2>/dev/null | grep -E '^(torch|lightning|accelerate|ray) '
+"$python" -m pip install --quiet --disable-pip-version-check lightning accelerate transformers "ray[train]"
+"$python" -m pip list --disable-pip-version-check 2>/dev/null |
+    grep -E '^(torch|lightning|accelerate|transformers|ray) '
 HALAY_LIBRARY=$build/.libs/libhalay.so.1 PYTHONPATH=$here/../../python GLOO_SOCKET_IFNAME=lo
 export HALAY_LIBRARY PYTHONPATH OMP_NUM_THREADS=1
 failed=0
-for framework in lightning accelerate ray; do
+for framework in lightning accelerate transformers ray; do
     for backend in gloo halay; do
         # Ray starts its own workers.
         start="$build/launcher/halayrun -np 2"
