@@ -25,6 +25,12 @@ struct horovod_flag {
     const char *text;   /* the reason or advice; NULL: none */
 };
 
+/* In tables of flags: fate, option, value and text. */
+#define FLAG_TRANSLATED(option, value) HOROVOD_TRANSLATED, option, value, NULL
+#define FLAG_ALWAYS HOROVOD_ALWAYS, NULL, NULL, NULL
+#define FLAG_IGNORED(text) HOROVOD_IGNORED, NULL, NULL, text
+#define FLAG_REFUSED(text) HOROVOD_REFUSED, NULL, NULL, text
+
 const struct horovod_flag *horovod_flag(size_t index);                         /* NULL past the last one */
 const struct horovod_flag *horovod_flag_find(const char *name, size_t length); /* NULL: no such flag */
 
