@@ -19,6 +19,7 @@
  * Cleanup: destroy accepts any half-built state.
  */
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/net/listen.h"
 #include "base/store/store_protocol.h"
@@ -125,7 +126,7 @@ static void connection_free(struct connection *c)
 
 static struct connection **parking_of(struct halay_store_server *server, const unsigned char *key, size_t key_bytes)
 {
-    return &server->parked[store_hash(key, key_bytes) % PARKINGS];
+    return &server->parked[halay_hash_more(HALAY_HASH_BEGIN, key, key_bytes) % PARKINGS];
 }
 
 static void connection_park(struct halay_store_server *server, struct connection *c, const struct store_message *get)

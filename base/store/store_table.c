@@ -4,6 +4,7 @@
  * All are by holders of the secret, so a hash against crafted keys is not worth code.
  */
 #include "base/store/store_table.h"
+#include "base/hash.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,20 +28,10 @@ void store_table_fini(struct store_table *table)
     store_table_init(table, table->max_bytes);
 }
 
-/* FNV-1a. */
-size_t store_hash(const unsigned char *key, size_t key_bytes)
-{
-    uint32_t hash = 2166136261u;
-
-    for (size_t i = 0; i < key_bytes; i++)
-        hash = (hash ^ key[i]) * 16777619u;
-    return hash;
-}
-
 /* Returns the bucket of a key; the table has buckets. */
 static struct store_entry **bucket_of(const struct store_table *table, const unsigned char *key, size_t key_bytes)
 {
-    return &table->buckets[store_hash(key, key_bytes) % table->bucket_count];
+    return &table->buckets[halay_hash_more(HALAY_HASH_BEGIN, key, key_bytes) % table->bucket_count];
 }
 
 /* Returns zero without memory for more buckets, and leaves the table unchanged. */

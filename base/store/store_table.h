@@ -22,9 +22,6 @@ struct store_table {
     size_t bytes, max_bytes;      /* keys and values held, and their limit */
 };
 
-/* Returns the hash of a key. */
-size_t store_hash(const unsigned char *key, size_t key_bytes);
-
 void store_table_init(struct store_table *table, size_t max_bytes);
 void store_table_fini(struct store_table *table);
 

@@ -9,6 +9,7 @@
  */
 #include "launcher/mpi/as_rank.h"
 #include "base/config.h"
+#include "base/hash.h"
 #include "base/parse.h"
 #include "base/slurm_step.h"
 #include "launcher/common/exit_codes.h"
@@ -104,13 +105,10 @@ int rank_variables_read(struct rank_variables *v)
 
 int master_port_of(const char *text)
 {
-    unsigned hash = 2166136261u; /* FNV-1a, from another text than the start of a step has (boot_slurm.c) */
+    static const char what[] = "master "; /* the start of a step has another port (boot_slurm.c) */
+    const uint32_t hash = halay_hash_more(HALAY_HASH_BEGIN, what, sizeof what - 1);
 
-    for (const char *c = "master "; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    for (const char *c = text; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    return FIRST_PORT + (int)(hash % PORTS);
+    return FIRST_PORT + (int)(halay_hash_more(hash, text, strlen(text)) % PORTS);
 }
 
 /* ---- rank 0's address -------------------------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
  * program that the step's tasks ran before this one.
  */
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/secure/user_secret.h"
 #include "collectives/transport/bootstrap/boot_impl.h"
 #include "collectives/transport/bootstrap/store_host.h"
@@ -50,13 +51,11 @@ struct slurm_start {
 static void start_plan_ports(struct slurm_start *start)
 {
     const int *ports = start->config->ports;
-    unsigned hash = 2166136261u; /* FNV-1a */
+    const uint32_t hash = halay_hash_more(HALAY_HASH_BEGIN, start->step->name, strlen(start->step->name));
 
-    for (const char *c = start->step->name; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
     start->first = ports[0] ? ports[0] : FIRST_PORT;
     start->count = ports[0] ? ports[1] - ports[0] + 1 : LAST_PORT - FIRST_PORT + 1;
-    start->offset = (int)(hash % (unsigned)start->count);
+    start->offset = (int)(hash % (uint32_t)start->count);
     start->tries = ports[0] ? TRIES_MAX : TRIES;
     if (start->tries > start->count)
         start->tries = start->count;

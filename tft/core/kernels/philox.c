@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tft/core/kernels/philox.h"
+#include "base/hash.h"
+#include <string.h>
 
 void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t draws[4])
 {
@@ -23,9 +25,5 @@ void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t draws[4])
 
 uint32_t fnv1a(const char *text)
 {
-    uint32_t hash = UINT32_C(2166136261);
-
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * UINT32_C(16777619);
-    return hash;
+    return halay_hash_more(HALAY_HASH_BEGIN, text, strlen(text));
 }
