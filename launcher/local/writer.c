@@ -8,7 +8,8 @@
  * are for others, and a pipe without a reader is an error of write. Descriptors that the writer does not own
  * may be non-blocking and are written to in pieces that a pipe takes whole, since another program may write in between.
  *
- * A process may be forked while the thread runs: the thread takes no lock but its own and malloc's.
+ * A process may be forked while the thread runs: it allocates nothing, and writer_create returns once it has begun,
+ * since what a thread begins with may allocate.
  *
  * A thread that is stuck in a write cannot be ended; writer_destroy then leaves everything to it.
  */
@@ -50,7 +51,7 @@ struct writer {
     struct outlet *outlets;      /* owned; guarded by lock */
     struct outlet *first, *last; /* the queue; guarded by lock */
     struct outlet *busy;         /* what the thread writes; guarded by lock */
-    int ends;                    /* guarded by lock */
+    int has_begun, ends;         /* guarded by lock */
     int is_given_up;             /* the owner's */
     size_t room;                 /* set once before start */
     int wake_fd;                 /* owned, since the thread may outlive the caller's; set once before start */
@@ -154,6 +155,8 @@ static void *run_writer(void *arg)
     struct buffer bytes = { 0 };
 
     pthread_mutex_lock(&writer->lock);
+    writer->has_begun = 1;
+    pthread_cond_signal(&writer->done);
     while (!writer->ends) {
         writer->busy = take_first_locked(writer);
         if (writer->busy) {
@@ -344,6 +347,10 @@ static int start_thread(struct writer *writer)
     pthread_sigmask(SIG_BLOCK, &all, &before);
     const int error = pthread_create(&writer->thread, NULL, run_writer, writer);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_lock(&writer->lock);
+    while (!error && !writer->has_begun)
+        pthread_cond_wait(&writer->done, &writer->lock);
+    pthread_mutex_unlock(&writer->lock);
     return error;
 }
 
