@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that is forked while there is a writer finds no lock that the writer's thread holds: neither its own, nor
- * one of a sanitizer's allocator, which unlike glibc's does not wait for other threads when the process forks.
+ * A process that is forked once there is a writer can allocate memory: the writer's thread holds no lock of the
+ * allocator. Only a build with the address sanitizer can fail here: its allocator does not wait for other threads when
+ * the process forks, as glibc's does.
  */
 #include "base/clock.h"
 #include "launcher/local/writer.h"
