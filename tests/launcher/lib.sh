@@ -11,7 +11,7 @@ fi
 set -u
 halayrun=$top_builddir/launcher/halayrun
 probe=$top_builddir/tests/launcher/probe
-dir=$(mktemp -d) || exit 99
+dir=$(mktemp -d) && touch "$dir/begin" || exit 99
 failed=0 passed=0
 # HALAY_HOST_SILENCE: the usual 10 s, since halayrun and its agents share busy processors.
 unset NO_COLOR HALAY_RANK HALAY_SIZE HALAY_SECRET HALAY_HOST_SILENCE
@@ -38,6 +38,15 @@ needs() {
     local program
     for program; do
         command -v "$program" >/dev/null || skip "no $program"
+    done
+}
+
+# made_by NUMBER...: the files of these processes of this test, by the numbers in their names. Numbers return: what is
+# older than the test is not theirs.
+made_by() {
+    local number
+    for number; do
+        find /tmp /dev/shm -maxdepth 1 -name "*halay*-$number-*" -newer "$dir/begin"
     done
 }
 

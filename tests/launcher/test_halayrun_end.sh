@@ -11,11 +11,7 @@ watched=$(realpath "$top_builddir")/tests/launcher/watched
 export TMPDIR=$dir/tmp
 mkdir "$TMPDIR"
 : >"$dir/fronts"
-files() {
-    local front
-    ls "$TMPDIR"
-    for front in $(cat "$dir/fronts"); do ls -d /tmp/*halay*"-$front-"* /dev/shm/*halay*"-$front-"* 2>/dev/null; done
-}
+files() { ls "$TMPDIR" && made_by $(cat "$dir/fronts"); }
 
 # start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs
 # ignore SIGINT and SIGQUIT; this one must not.
