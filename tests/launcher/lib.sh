@@ -41,11 +41,11 @@ needs() {
     done
 }
 
-# made_by NUMBER...: the files of these processes of this test, by the numbers in their names. Numbers return: what is
-# older than the test is not theirs.
+# made_by: the files of processes of this test, whose numbers it reads, by the numbers in their names. Numbers return:
+# what is older than the test is not theirs.
 made_by() {
     local number
-    for number; do
+    while read -r number; do
         find /tmp /dev/shm -maxdepth 1 -name "*halay*-$number-*" -newer "$dir/begin"
     done
 }

@@ -11,7 +11,7 @@ watched=$(realpath "$top_builddir")/tests/launcher/watched
 export TMPDIR=$dir/tmp
 mkdir "$TMPDIR"
 : >"$dir/fronts"
-files() { ls "$TMPDIR" && made_by $(cat "$dir/fronts"); }
+files() { ls "$TMPDIR" && made_by <"$dir/fronts"; }
 
 # start ARGS...: halayrun in the background as $front; the job's process is its child. A shell's background programs
 # ignore SIGINT and SIGQUIT; this one must not.

@@ -13,7 +13,7 @@ case $fake in /*) ;; *) fake=$PWD/$fake ;; esac
 case $watched in /*) ;; *) watched=$PWD/$watched ;; esac
 # How many records there are of this test's jobs, by their halayruns' numbers.
 : >"$dir/pids"
-records() { made_by $(cat "$dir/pids") | grep -c '\.flight$'; }
+records() { made_by <"$dir/pids" | grep -c '\.flight$'; }
 
 # ask PATH [SOCKET]: its answer, in $dir/said; the status in $code.
 cat >"$dir/ask.py" <<'END'
@@ -248,7 +248,7 @@ check "nor metrics are needed for that" grep -qF "halay-perf flight show $dir/ow
 ends() {
     begin one -np 2 "$@" sh -c 'echo $$ >"$2.$HALAY_RANK"; exec "$0" "$1"' "$watched" "$dir/go" "$dir/rank"
     check "the records show it meanwhile" wait_for eval \
-        '"$perf" flight show $(made_by $pid) 2>/dev/null | grep -q "not by rank 1"'
+        '"$perf" flight show $(echo $pid | made_by) 2>/dev/null | grep -q "not by rank 1"'
     kill -9 "$(cat "$dir/rank.1")"
     wait $pid
     check "it has failed" test $? = 137
