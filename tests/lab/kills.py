@@ -15,6 +15,7 @@ Prints a line for each turn that fails, with the seed of that turn and the launc
 1 if any failed.
 """
 
+import json
 import os
 import random
 import re
@@ -28,6 +29,7 @@ GONE = 30.0  # until nothing may be left
 WORK_MS = 700  # of a job that nothing happens to
 LATEST = 1.6  # when the kill comes at the latest: in some turns after the job's end
 HOSTS = 3
+RANKS = "HALAY_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"  # a rank's number is in one of these
 
 top = os.path.realpath(os.environ["top_srcdir"])
 build = os.path.realpath(os.environ["top_builddir"])
@@ -119,22 +121,40 @@ def variable_of(pid, name):
     return None
 
 
-class Way:
-    """How a job of four ranks is started: halayrun on some hosts, with these options.
+sums = [f"{build}/tests/lab/sums", str(WORK_MS)]
 
-    most: how many ranks at most say that they are done where it ends with 0. is_ours: another program's reports and
-    exit codes are not judged.
+
+class Way:
+    """How a job of four ranks is started: halayrun on some hosts, with these options and variables.
+
+    most: how many ranks at most print that they are done where it ends with 0. is_ours: another program's reports and
+    exit codes are not judged. variables: returns those of a host.
     """
 
-    def __init__(self, hosts, options, most=4, program=None, is_ours=True):
+    def __init__(self, hosts, options, most=4, program=None, is_ours=True, variables=None):
         self.hosts, self.options, self.most, self.is_ours = hosts, options, most, is_ours
-        self.program = program or [f"{build}/tests/lab/sums", str(WORK_MS)]
+        self.program = program or sums
+        self.variables = variables or (lambda host: {})
+
+    def command(self, host):
+        assignments = [f"{name}={value}" for name, value in self.variables(host).items()]
+        return ["env", *assignments, halayrun, *self.options, *self.program]
 
 
 def ways(lab):
     pair = f"{lab.name(1)}:2,{lab.name(2)}:2"
     join = ["--nnodes", "2", "--nproc-per-node", "2", "--join", lab.address(1), "--start-timeout", "15"]
     once, elastic = ["--max-restarts", "1"], [f"{build}/examples/elastic", "300", "2"]
+    secret = {"HALAY_SECRET": "of the lab, for all of its hosts"}
+
+    def pytorchjob(host):
+        return {"PET_NNODES": 2, "PET_NODE_RANK": host - 1, "PET_MASTER_ADDR": lab.address(1),
+                "PET_MASTER_PORT": 29500, "PET_NPROC_PER_NODE": 2, **secret}
+
+    def sagemaker(host):
+        names = [lab.name(1), lab.name(2)]
+        return {"SM_HOSTS": json.dumps(names), "SM_CURRENT_HOST": lab.name(host), **secret}
+
     return {
         "local": Way([1], ["-np", "4"]),
         "restart": Way([1], ["-np", "4", *once], most=8),
@@ -144,12 +164,17 @@ def ways(lab):
         "join": Way([1, 2], join),
         "join-restart": Way([1, 2], [*join, *once], most=8),
         "elastic": Way([1], ["-H", pair, "--min-np", "1", "--host-silence", "5"], program=elastic),
+        "pytorchjob": Way([1, 2], ["--start-timeout", "15"], variables=pytorchjob),
+        "sagemaker": Way([1, 2], ["--nproc-per-node", "2", "--start-timeout", "15"], variables=sagemaker),
+        "srun": None,  # TaskTurn
         "mpi": Way([1], ["--mpi", "-np", "4", "-H", pair], is_ours=False),
     }
 
 
 class Turn:
     """One job, and what is killed of it."""
+
+    job_name = "halayrun on host"  # of each that is started, before its key in jobs
 
     def __init__(self, lab, name, way, seed):
         self.lab, self.name, self.way, self.seed = lab, name, way, seed
@@ -165,8 +190,7 @@ class Turn:
         self.jobs = {}
         for host in self.way.hosts:
             with open(f"{folder}/out.{host}", "w") as out, open(f"{folder}/err.{host}", "w") as err:
-                self.jobs[host] = self.lab.start(
-                    host, [halayrun, *self.way.options, *self.way.program], out, err)
+                self.jobs[host] = self.lab.start(host, self.way.command(host), out, err)
 
     def choose(self):
         """(role, host, process) of what is to be killed; None: nothing is there."""
@@ -176,7 +200,8 @@ class Turn:
                 try:
                     name = comm_of(pid)
                     if name in ("sums", "elastic"):
-                        name = "rank " + (variable_of(pid, "HALAY_RANK") or variable_of(pid, "OMPI_COMM_WORLD_RANK"))
+                        name = "rank " + next(
+                            filter(None, (variable_of(pid, variable) for variable in RANKS)))
                     if re.match("rank|halayrun|sshd?$|mpirun|orted", name):
                         found.append((name, host, pid))
                 except (OSError, TypeError):
@@ -185,9 +210,12 @@ class Turn:
             return None
         roles = sorted({(re.sub(r" .*", "", name), host) for name, host, pid in found})
         role, host = self.random.choice(roles)
-        if self.random.random() < 0.1 and len(self.way.options) > 2 and "-np" not in self.way.options:
+        if self.random.random() < 0.1 and self.may_lose_host():
             return f"host {host}", host, None
         return self.random.choice([f for f in found if f[1] == host and re.sub(r" .*", "", f[0]) == role])
+
+    def may_lose_host(self):
+        return len(self.way.options) > 2 and "-np" not in self.way.options
 
     def kill(self):
         victim = self.choose()
@@ -214,13 +242,13 @@ class Turn:
     def wait(self):
         self.codes = {}
         until = time.monotonic() + LIMIT
-        for host, job in self.jobs.items():
+        for key, job in self.jobs.items():
             try:
-                self.codes[host] = job.wait(max(0.0, until - time.monotonic()))
+                self.codes[key] = job.wait(max(0.0, until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                self.fault(f"halayrun on host {host} has not ended after {LIMIT:g} s")
+                self.fault(f"{self.job_name} {key} has not ended after {LIMIT:g} s")
                 job.kill()
-                self.codes[host] = job.wait()
+                self.codes[key] = job.wait()
 
     def judge_left(self):
         dead = self.host if self.what == f"host {getattr(self, 'host', 0)}" else None
@@ -247,9 +275,10 @@ class Turn:
         code = self.codes[head]
         done = len(re.findall(r"is done$|as if nobody had been lost$", self.text(head, "out"), re.M))
         least = 1 if "elastic" in self.name else 4
-        said = [line for line in self.text(head, "err").splitlines()
-                if line.startswith("halayrun: ") and " here; still waiting for " not in line]
-        first = said[0] if said else ""
+        reports = [line for line in self.text(head, "err").splitlines()
+                   if line.startswith("halayrun: ")
+                   and not re.search(" here; still waiting for |: part of the job of ", line)]
+        first = reports[0] if reports else ""
         if self.what == "nothing":
             if code or done != 4:
                 self.fault(f"nothing was killed, and it ended with {code}, {done} ranks done")
@@ -264,7 +293,7 @@ class Turn:
         if code not in expected:
             self.fault(f"it ended with {code}, not with {' or '.join(map(str, expected))}")
         if cause and not re.search(cause, first):
-            self.fault(f"what it says first is not /{cause}/: {first!r}")
+            self.fault(f"what it reports first is not /{cause}/: {first!r}")
         for host in self.way.hosts[1:]:
             want = 1 if self.is_killed(head) else code
             if self.codes[host] != want and not self.is_killed(host):
@@ -274,7 +303,7 @@ class Turn:
         return self.host == host and (self.pid is None or self.role == "halayrun")
 
     def expected(self):
-        """The exit codes of node 0's halayrun, and what it has to say first."""
+        """The exit codes of node 0's halayrun, and what it has to report first."""
         head, name = self.way.hosts[0], self.lab.name(self.host)
         if self.is_killed(head):  # a host's link goes before its processes
             return [-9, 137] if self.pid else [-9, 137, 1], None
@@ -294,12 +323,51 @@ class Turn:
         for fault in self.faults:
             print(f"{self.name}, seed {self.seed}, {self.what} killed: {fault}")
         if self.faults:
-            for host in self.way.hosts:
+            for job in self.jobs:
                 for kind in "out", "err":
-                    for line in self.text(host, kind).splitlines()[:25]:
-                        print(f"    {kind}.{host}: {line}")
+                    for line in self.text(job, kind).splitlines()[:25]:
+                        print(f"    {kind}.{job}: {line}")
         sys.stdout.flush()
         return not self.faults
+
+
+class TaskTurn(Turn):
+    """A step of srun's, without PMI: its four tasks, as srun starts them; jobs has the ranks for keys."""
+
+    job_name = "task"
+
+    def launch(self):
+        self.jobs = {}
+        for rank in range(4):
+            variables = {
+                "SLURM_JOB_ID": self.seed % 2**31, "SLURM_STEP_ID": 0, "SLURM_STEP_NUM_TASKS": 4, "SLURM_PROCID": rank,
+                "SLURM_STEP_NODELIST": f"hl{self.lab.number}-[1-2]", "HALAY_START_TIMEOUT": 15}
+            words = ["env", *(f"{name}={value}" for name, value in variables.items()), *sums]
+            with open(f"{folder}/out.{rank}", "w") as out, open(f"{folder}/err.{rank}", "w") as err:
+                self.jobs[rank] = self.lab.start(1 + rank // 2, words, out, err)
+
+    def may_lose_host(self):
+        return True
+
+    def first_of(self, host):
+        return None
+
+    def judge_end(self):
+        dead = []
+        if self.what != "nothing":
+            dead = [rank for rank in self.jobs if self.pid is None and 1 + rank // 2 == self.host]
+            dead = dead or [int(self.role.split()[1])]
+        alive = [rank for rank in self.jobs if rank not in dead]
+        done = [rank for rank in self.jobs if "is done" in self.text(rank, "out")]
+        failed = [rank for rank in alive if self.codes[rank]]
+        for rank in alive:
+            if self.codes[rank] not in (0, 1) or (self.codes[rank] == 0) != (rank in done):
+                self.fault(f"task {rank} ended with {self.codes[rank]}, {'' if rank in done else 'not '}done")
+        if not dead and failed or failed and len(done) == 4:
+            self.fault(f"the tasks {failed} failed, {done} are done")
+        for rank in failed:
+            if not re.search(rf"rank ({'|'.join(map(str, dead))})\b", self.text(rank, "err")):
+                self.fault(f"task {rank} does not name what was killed")
 
 
 def main():
@@ -314,7 +382,7 @@ def main():
     killed = {}
     while time.monotonic() < until:
         name = names[turns % len(names)]
-        turn = Turn(lab, name, known[name], seed + turns)
+        turn = (Turn if known[name] else TaskTurn)(lab, name, known[name], seed + turns)
         failed += not turn.run()
         turns += 1
         what = re.sub(r" \d+", "", turn.what)
