@@ -567,10 +567,6 @@ int options_parse(int argc, char **argv, struct options *options)
     if (code)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
-    if (options->mpi && options->metrics) {
-        say("option --metrics: what --mpi starts is not halayrun's to watch");
-        return EXIT_USAGE;
-    }
     if (options->mpi && options->call) {
         say("option --call: what --mpi starts has no store");
         return EXIT_USAGE;
@@ -581,7 +577,7 @@ int options_parse(int argc, char **argv, struct options *options)
             halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
-    if (!options->mpi && (options->metrics || !options->dry_run) && !keep_record(options))
+    if ((options->metrics || !(options->mpi || options->dry_run)) && !keep_record(options))
         return say_no_memory();
     return put_flags_last(options);
 }

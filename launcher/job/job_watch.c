@@ -78,7 +78,11 @@ static void view_rank(struct job_watch *w, int r)
     }
     view->sample.rank = r;
     view->age_s = w->taken_us[r] ? (double)(now - w->taken_us[r]) / 1e6 : 0;
-    if (w->job && w->job->elastic)
+    if (w->setting->options->mpi)
+        view->end = view->sample.state == SAMPLE_NONE ? RANK_IS_NOT_HERE
+                    : view->sample.cpu_s < 0          ? RANK_HAS_ENDED
+                                                      : RANK_RUNS;
+    else if (w->job && w->job->elastic)
         view->end = view->sample.state == SAMPLE_NONE ? RANK_IS_NOT_STARTED
                     : view->sample.cpu_s < 0          ? RANK_HAS_ENDED
                                                       : RANK_RUNS;
@@ -87,7 +91,12 @@ static void view_rank(struct job_watch *w, int r)
                     : worker->is_lost  ? RANK_IS_LOST
                     : worker->pid      ? RANK_HAS_ENDED
                                        : RANK_IS_NOT_STARTED;
-    view->exit_code = worker && !worker->is_running ? exit_code_of(worker) : 0;
+    view->exit_code = !worker ? -1 : worker->is_running ? 0 : exit_code_of(worker);
+}
+
+static int is_running(const struct job_watch *w)
+{
+    return w->setting->options->mpi || (w->job && w->job->stage == JOB_RUNNING);
 }
 
 /* hosts: host_count + 1 of them. */
@@ -99,7 +108,7 @@ static struct job_view view_of(struct job_watch *w, struct host_view *hosts)
     host_sample_take(&hosts[0].sample);
     for (size_t i = 0; i < w->host_count; i++)
         hosts[i + 1] = (struct host_view){ w->hosts[i].host, w->hosts[i].sample };
-    return (struct job_view){ .stage = w->job && w->job->stage == JOB_RUNNING ? "running" : "stopping",
+    return (struct job_view){ .stage = is_running(w) ? "running" : "stopping",
                               .pattern = w->pattern,
                               .seconds = (double)(halay_now_us() - w->begun_us) / 1e6,
                               .restarts = w->job ? w->job->restarts : 0,
@@ -209,13 +218,13 @@ static void answer_alive(void *arg, struct halay_http_exchange *exchange)
 static void answer_ready(void *arg, struct halay_http_exchange *exchange)
 {
     struct job_watch *w = arg;
-    int is_elastic = w->job && w->job->elastic, runs = 0, fails = !w->job || w->job->stage != JOB_RUNNING;
+    int is_elastic = w->job && w->job->elastic, runs = 0, fails = !is_running(w);
 
     for (int r = 0; r < w->size; r++) {
         view_rank(w, r);
         enum rank_end end = w->ranks[r].end;
         runs += end == RANK_RUNS;
-        fails += end == RANK_IS_LOST || (end == RANK_HAS_ENDED && w->ranks[r].exit_code) ||
+        fails += end == RANK_IS_LOST || (end == RANK_HAS_ENDED && w->ranks[r].exit_code > 0) ||
                  (end == RANK_IS_NOT_STARTED && !is_elastic);
     }
     if (runs && !fails)

@@ -41,22 +41,28 @@ static int has_ended(pid_t pid, int *code)
     return 1;
 }
 
-static int wait_for_end(pid_t pid, int signals)
+static int wait_for_end(pid_t pid, int signals, struct job_watch *watch)
 {
-    struct pollfd p = { .fd = signals, .events = POLLIN };
     struct signalfd_siginfo info;
+    struct halay_loop loop;
     int code;
 
+    halay_loop_init(&loop);
     while (!has_ended(pid, &code)) {
-        poll(&p, 1, -1);
+        const int patience_ms = job_watch_patience_ms(watch);
+        halay_loop_watch(&loop, signals, POLLIN, NULL, NULL);
+        halay_loop_watch(&loop, job_watch_fd(watch), POLLIN, NULL, NULL);
+        halay_loop_turn(&loop, patience_ms < 0 ? HALAY_NEVER : halay_deadline_us(patience_ms));
         while (halay_signals_take(signals, &info))
             if (info.ssi_signo != SIGCHLD && info.ssi_code <= 0) /* a process sent it, not the terminal */
                 kill(pid, (int)info.ssi_signo);
+        job_watch_turn(watch);
     }
+    halay_loop_fini(&loop);
     return code;
 }
 
-static int run(char **words)
+static int run(char **words, struct job_watch *watch)
 {
     static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD };
     const pid_t parent = getpid();
@@ -71,13 +77,13 @@ static int run(char **words)
         become(parent, &before, words);
     if (pid < 0)
         say("cannot start '%s': %s", words[0], strerror(errno));
-    int code = pid < 0 ? EXIT_FAILURE : wait_for_end(pid, signals);
+    int code = pid < 0 ? EXIT_FAILURE : wait_for_end(pid, signals, watch);
     if (signals >= 0)
         close(signals);
     return code;
 }
 
-/* ---- the events -------------------------------------------------------------------------------------------------- */
+/* ---- events and metrics ------------------------------------------------------------------------------------------ */
 
 int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **words)
 {
@@ -86,10 +92,14 @@ int mpi_follow(struct halay_log *log, struct options *options, int ranks, char *
     struct job_watch *watch;
 
     int code = job_watch_create(&setting, &watch);
-    if (code)
+    if (!code)
+        code = job_watch_resize(watch, ranks);
+    if (code) {
+        job_watch_destroy(watch, 0);
         return code;
+    }
     job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", ranks, "restarts", 0, "program", options->command[0]);
-    code = run(words);
+    code = run(words, watch);
     const double seconds = (double)(halay_now_us() - begun_us) / 1e6;
     job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i, s:f, s:n}", "exit_code", code, "seconds", seconds,
                     "rank_seconds", seconds * ranks, "restarts", 0, "failed_rank_seconds", code ? seconds * ranks : 0.0,

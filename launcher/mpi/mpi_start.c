@@ -444,7 +444,8 @@ static void print_line(const struct options *options, const struct mpi_making *m
     putchar('\n');
 }
 
-/* Becomes the launcher, or follows it for --events. Returns an exit code, reported if the launcher did not run. */
+/* Becomes the launcher, or follows it for --events and --metrics. Returns an exit code, reported if the launcher did not
+ * run. */
 static int become_launcher(struct halay_log *log, struct options *options, const struct mpi_making *m)
 {
     char **words = m->line.at;
@@ -456,7 +457,7 @@ static int become_launcher(struct halay_log *log, struct options *options, const
         say("cannot create folder '%s': %s", options->output_folder, strerror(errno));
         return 1;
     }
-    if (options->events)
+    if (options->events || options->metrics)
         return mpi_follow(log, options, m->job.ranks, words);
     execvp(words[0], words);
     say("cannot run '%s': %s", words[0], strerror(errno));

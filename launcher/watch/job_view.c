@@ -23,6 +23,8 @@ static const char *state_of(const struct rank_view *rank)
         return "lost";
     case RANK_IS_NOT_STARTED:
         return "not started";
+    case RANK_IS_NOT_HERE:
+        return "elsewhere";
     default:
         return rank->sample.state <= SAMPLE_FAILED ? state_words[rank->sample.state] : "?";
     }
@@ -276,7 +278,7 @@ static json_t *rank_json(const struct rank_view *rank, const char *pattern)
 
     if (!o)
         return NULL;
-    if (rank->end == RANK_HAS_ENDED)
+    if (rank->end == RANK_HAS_ENDED && rank->exit_code >= 0)
         json_object_set_new(o, "exit_code", json_integer(rank->exit_code));
     if (*s->last) {
         set_text(o, "last", s->last);

@@ -8,12 +8,12 @@
 #include "launcher/watch/sample.h"
 
 /* The state of a rank's process. */
-enum rank_end { RANK_RUNS, RANK_HAS_ENDED, RANK_IS_LOST, RANK_IS_NOT_STARTED };
+enum rank_end { RANK_RUNS, RANK_HAS_ENDED, RANK_IS_LOST, RANK_IS_NOT_STARTED, RANK_IS_NOT_HERE };
 
 struct rank_view {
     const char *host;
     enum rank_end end;
-    int exit_code; /* once it has ended: as a shell has it, 128 + n after signal n */
+    int exit_code; /* once it has ended: as a shell has it, 128 + n after signal n; -1: another program knows it */
     struct rank_sample sample;
     double age_s; /* of the sample */
 };

@@ -336,5 +336,20 @@ touch "$dir/go"
 wait $pid
 check "it ends well" test $? = 0
 check "no record is left" wait_for eval 'test "$(records)" = 0'
-run 2 --mpi -np 2 --metrics 0 true
-check "mpirun's ranks are not watched" err_has "what --mpi starts is not halayrun's to watch"
+
+# --- mpirun's ranks -------------------------------------------------------------------------------------------------
+export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" # Open MPI's
+export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}" OMPI_MCA_btl_base_warn_component_unused=0
+rm "$dir/go"
+if write_mpirun "$dir/openmpi" openmpi; then
+    PATH=$dir/openmpi:$PATH begin one --mpi --no-prefix -np 2 --metrics "unix:$dir/socket" "$watched" "$dir/go"
+    check "mpirun's ranks: $(cat "$dir/err.one")" wait_for says \
+        'r[0]["state"] == "waiting" and r[0]["waits_for"] == "late" and r[1]["gauges"].get("step") == 3'
+    check "the job of mpirun" says 'job["alive"] == job["ranks"] == 2 and job["state"] == "running"'
+    check "ready" ask /readyz
+    touch "$dir/go"
+    wait $pid
+    code=$?
+    check "it ends well: $(cat "$dir/err.one")" test $code = 0
+    check "no record is left" wait_for eval 'test "$(records)" = 0'
+fi
