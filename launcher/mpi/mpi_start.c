@@ -444,8 +444,8 @@ static void print_line(const struct options *options, const struct mpi_making *m
     putchar('\n');
 }
 
-/* Becomes the launcher, or follows it for --events and --metrics. Returns an exit code, reported if the launcher did not
- * run. */
+/* Becomes the launcher, or follows it for --events and --metrics. Returns an exit code, reported if the launcher did
+ * not run. */
 static int become_launcher(struct halay_log *log, struct options *options, const struct mpi_making *m)
 {
     char **words = m->line.at;
