@@ -8,6 +8,7 @@
 #include "launcher/common/say.h"
 #include "launcher/job/job.h"
 #include "launcher/remote/join.h"
+#include "launcher/where/choose_hosts.h"
 #include "sagemaker/cluster.h"
 #include "sagemaker/hyperparameters.h"
 #include "sagemaker/opt_ml.h"
@@ -79,7 +80,8 @@ static struct join describe_part(const struct launch *l, size_t place)
                          .least = (int)c->count,
                          .nodes = (int)c->count,
                          .node = (int)place,
-                         .ranks = c->allocation.hosts.at[0].slots,
+                         .ranks = l->options->per_host ? ranks_of_this_host(l->options->per_host)
+                                                       : c->allocation.hosts.at[0].slots,
                          .is_chosen = 1,
                          .start_ms = join_start_ms(l->options) };
 
@@ -117,6 +119,8 @@ static int take_part(struct launch *l, size_t place)
         printf("# host '%s' calls '%s', port %d, and starts what that tells it\n", join.name, join.leader, join.port);
         return 0;
     }
+    if (!join.ranks)
+        return EXIT_USAGE; /* reported */
     if (!is_given(l->options, "--stop-grace"))
         l->options->stop_grace_ms = STOP_GRACE_MS;
     result.code = begin_in_code(l, place == 0);

@@ -53,6 +53,10 @@ on 1 sh -c 'echo "$HALAY_RANK/$HALAY_LOCAL_RANK ${HALAY_OPT_ML##*/}"'
 ends 0
 printf '[%s] %s\n' 0 0/0\ 1 1 1/1\ 1 2 2/0\ 2 3 3/1\ 2 >"$dir/want"
 check "who runs where" eval 'sort "$dir/out1" | diff - "$dir/want"'
+on 2 --nproc-per-node 1
+on 1 --nproc-per-node 1 "$probe" meet
+ends 0
+check "--nproc-per-node" test "$(grep -c 'met 2' "$dir/out1")" = 2
 
 # --- the program of the hyperparameters, as the toolkit spells them --------------------------------------------------
 one='"epochs": "3", "learning-rate": "0.001", "name": "\"hello world; x\"", "opts": "{\"a\": 1}",
