@@ -77,6 +77,8 @@ enum halay_status halay_world_open(const struct halay_world_options *options, st
     }
     enum halay_status status = world_fill(world, options);
     if (status != HALAY_OK) {
+        if (world->boot && world->boot->ops->give_up)
+            world->boot->ops->give_up(world->boot);
         halay_world_close(world);
         return status;
     }

@@ -226,6 +226,7 @@ struct start {
     int missing;        /* this rank does not take part; -1: none */
     int hurried_ms;     /* the time-out of rank 0; 0: that of all */
     int ends;           /* this one ends after the first round; -1: none */
+    int gives_up;       /* this one gives up after the first round; -1: none */
     int has_names;      /* the hosts' names are known */
     int portless;       /* this one finds no port that is free; -1: none */
     int cut_off;        /* this one reaches no other host; -1: none */
@@ -432,10 +433,14 @@ static void *rank_main(void *arg)
     if (start->has_names)
         tree.keys.host = host_named;
     for (int round = 0; round < ROUNDS && rank->status == HALAY_OK; round++)
-        if (round == 0 || rank->boot.rank != start->ends) {
+        if (round == 0 || (rank->boot.rank != start->ends && rank->boot.rank != start->gives_up)) {
             is_tampering = round > 0 && rank->boot.rank == start->tampers;
             one_round(rank, &tree, round);
         }
+    if (rank->boot.rank == start->gives_up) {
+        halay_error(rank->boot.log, "a test");
+        halay_boot_tree_give_up(&tree);
+    }
     if (start->orphan >= 0 && rank->boot.rank == halay_tree_parent(&tree.shape, start->orphan))
         atomic_store(&has_failed, 1);
     halay_boot_tree_fini(&tree);
@@ -518,8 +523,8 @@ static struct start *start_of(int size, int block, int isolated_every)
 
     REQUIRE(start);
     *start = (struct start){ .size = size, .block = block, .isolated_every = isolated_every, .timeout_ms = LONG_MS };
-    start->missing = start->ends = start->portless = start->cut_off = start->tampers = start->orphan = start->late =
-        start->differs = start->cancels = -1;
+    start->missing = start->ends = start->gives_up = start->portless = start->cut_off = start->tampers = start->orphan =
+        start->late = start->differs = start->cancels = -1;
     return start;
 }
 
@@ -598,7 +603,7 @@ static void check_told(struct start *start, struct rank *ranks, enum halay_statu
 {
     join(start, ranks);
     for (int r = 0; r < start->size; r++)
-        if (r != start->missing && r != start->ends)
+        if (r != start->missing && r != start->ends && r != start->gives_up)
             CHECK(ranks[r].status == status && strstr(ranks[r].text, text),
                   "%d ranks, isolated %d: rank %d: %s: %s; expected '%s'", start->size, start->isolated_every, r,
                   halay_status_string(ranks[r].status), ranks[r].text, text);
@@ -706,6 +711,25 @@ static void check_ended(struct start *start, int ends)
     start->ends = ends;
     snprintf(text, sizeof text, "rank %d has ended during the start", ends);
     check_told(start, begin(start), HALAY_ERR_PEER, text);
+}
+
+/* No rank waits for the time-out, also where the store connects them. */
+static void check_gives_up(struct start *start, int gives_up)
+{
+    char text[64];
+
+    start->gives_up = gives_up;
+    snprintf(text, sizeof text, "rank %d has given up the start: a test", gives_up);
+    check_told(start, begin(start), HALAY_ERR_PEER, text);
+}
+
+static void check_all_give_up(void)
+{
+    for (int isolated_every = 0; isolated_every <= 3; isolated_every++)
+        for (int gives_up = 0; gives_up < 40; gives_up += 13)
+            check_gives_up(start_of(40, 16, isolated_every), gives_up);
+    check_gives_up(described(100, 5, 0), 80);
+    check_gives_up(described(100, 5, 3), 81);
 }
 
 /* The launcher has seen a rank end that has not begun: none waits for the time-out. */
@@ -830,6 +854,7 @@ int main(int argc, char **argv)
     check_ended(described(40, 20, 0), 0);
     check_ended(described(100, 5, 0), 81); /* below a host that is below another one */
     check_ended(described(100, 5, 0), 80);
+    check_all_give_up();
     check_portless(0);
     check_portless(80);
     check_cut_off(10);

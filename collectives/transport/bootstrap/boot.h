@@ -47,6 +47,9 @@ struct halay_boot_ops {
     enum halay_status (*broadcast)(struct halay_boot *boot, void *data, size_t bytes, int timeout_ms);
     /* Copy the job's secret, HALAY_SECRET_BYTES. NULL: none is needed, as no other process can reach allgather. */
     void (*secret)(struct halay_boot *boot, unsigned char *secret);
+    /* The start has failed on this rank between two calls: the others get HALAY_ERR_PEER and the log's last error.
+     * NULL: they cannot be told. */
+    void (*give_up)(struct halay_boot *boot);
     /* The start is over, on this rank: there will be no allgather any more. NULL: that makes no difference. */
     void (*finish)(struct halay_boot *boot);
     void (*destroy)(struct halay_boot *boot); /* boot is freed */

@@ -101,6 +101,11 @@ static void rendezvous_secret(struct halay_boot *boot, unsigned char *secret)
     memcpy(secret, ((struct boot_rendezvous *)boot)->secret, HALAY_SECRET_BYTES);
 }
 
+static void rendezvous_give_up(struct halay_boot *boot)
+{
+    halay_boot_tree_give_up(&((struct boot_rendezvous *)boot)->tree);
+}
+
 static void rendezvous_finish(struct halay_boot *boot)
 {
     halay_boot_tree_fini(&((struct boot_rendezvous *)boot)->tree);
@@ -120,6 +125,7 @@ static const struct halay_boot_ops rendezvous_ops = {
     .allgather = rendezvous_allgather,
     .broadcast = rendezvous_broadcast,
     .secret = rendezvous_secret,
+    .give_up = rendezvous_give_up,
     .finish = rendezvous_finish,
     .destroy = rendezvous_destroy,
 };

@@ -197,6 +197,14 @@ static void store_secret(struct halay_boot *boot, unsigned char *secret)
     memcpy(secret, ((struct boot_store *)boot)->rendezvous.access->secret, HALAY_SECRET_BYTES);
 }
 
+static void store_give_up(struct halay_boot *boot)
+{
+    struct boot_store *self = (struct boot_store *)boot;
+
+    if (self->rendezvous.access->client) /* or this rank has not asked for anything yet */
+        halay_boot_tree_give_up(&self->tree);
+}
+
 static void store_finish(struct halay_boot *boot)
 {
     halay_boot_tree_fini(&((struct boot_store *)boot)->tree);
@@ -262,6 +270,7 @@ static const struct halay_boot_ops store_ops = {
     .allgather = store_allgather,
     .broadcast = store_broadcast,
     .secret = store_secret,
+    .give_up = store_give_up,
     .finish = store_finish,
     .destroy = store_destroy,
 };
@@ -271,6 +280,7 @@ static const struct halay_boot_ops launched_ops = {
     .allgather = store_allgather,
     .broadcast = store_broadcast,
     .secret = store_secret,
+    .give_up = store_give_up,
     .finish = launched_finish,
     .destroy = store_destroy,
 };
@@ -280,6 +290,7 @@ static const struct halay_boot_ops unique_ops = {
     .allgather = store_allgather,
     .broadcast = store_broadcast,
     .secret = store_secret,
+    .give_up = store_give_up,
     .finish = unique_finish,
     .destroy = store_destroy,
 };
@@ -289,6 +300,7 @@ static const struct halay_boot_ops slurm_ops = {
     .allgather = store_allgather,
     .broadcast = store_broadcast,
     .secret = store_secret,
+    .give_up = store_give_up,
     .finish = slurm_finish,
     .destroy = store_destroy,
 };

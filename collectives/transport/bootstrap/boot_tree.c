@@ -14,6 +14,7 @@
  *     u/ROUND/RANK      a message up, of that rank
  *     d/ROUND/RANK      the message down to all children of that rank that the store reaches
  *     a/RANK            by which addresses this first rank of a host is reached, or why it has failed
+ *     g/RANK            why this rank has given up between two exchanges
  *
  * Where the launcher has described the ranks of each host (base/store/host_ranks.h), blocks are hosts, b and l are not
  * needed, the first ranks of hosts connect over TCP (boot_hosts.h), and a rank asks the store only for the addresses of
@@ -35,6 +36,7 @@
 #include "collectives/transport/bootstrap/boot_tree_impl.h"
 #include "collectives/transport/bootstrap/table_code.h"
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,6 +221,37 @@ static enum halay_status look_for_gone(struct halay_boot_tree *tree, struct hala
     return status;
 }
 
+/* A key of its own: those of an exchange have a length that a rank that gave up before it does not know. */
+static void given_up_key(char key[HALAY_STORE_KEY_MAX], int rank)
+{
+    snprintf(key, HALAY_STORE_KEY_MAX, "g/%d", rank);
+}
+
+/* Returns the failure of this rank if it has given up (halay_boot_tree_give_up). */
+static enum halay_status look_for_given_up(struct halay_boot_tree *tree, int rank)
+{
+    struct halay_boot_head head;
+    char key[HALAY_STORE_KEY_MAX];
+
+    given_up_key(key, rank);
+    if (tree->keys.get(tree->keys.arg, key, &head, sizeof head, HALAY_BOOT_POLL_MS) != HALAY_OK)
+        return HALAY_OK;
+    return halay_boot_take_head(tree, &head, rank, NULL);
+}
+
+/* Looks at the ranks that this one waits for and that only the store connects with it. */
+static enum halay_status look_in_store(struct halay_boot_tree *tree, const struct halay_boot_round *x)
+{
+    const struct halay_boot_child *child = x->wants_table ? NULL : next_by_store(tree);
+    enum halay_status status = child ? look_for_given_up(tree, child->rank) : HALAY_OK;
+
+    if (status != HALAY_OK || halay_boot_parent(tree) < 0 || tree->parent.fd >= 0)
+        return status;
+    if (!x->wants_table) /* or else its key is read anyway */
+        status = halay_boot_look_in_store(tree, x, HALAY_BOOT_POLL_MS);
+    return status == HALAY_OK ? look_for_given_up(tree, halay_boot_parent(tree)) : status;
+}
+
 /* Every slice. */
 static enum halay_status look_around(struct halay_boot_tree *tree, struct halay_boot_round *x, int64_t deadline_us)
 {
@@ -233,10 +266,7 @@ static enum halay_status look_around(struct halay_boot_tree *tree, struct halay_
     enum halay_status status = halay_boot_tree_look(tree);
     if (status == HALAY_OK && !x->wants_table)
         status = look_for_gone(tree, x);
-    /* A parent that the store reaches may have failed. */
-    if (status == HALAY_OK && !x->wants_table && halay_boot_parent(tree) >= 0 && tree->parent.fd < 0)
-        status = halay_boot_look_in_store(tree, x, HALAY_BOOT_POLL_MS);
-    return status;
+    return status == HALAY_OK ? look_in_store(tree, x) : status;
 }
 
 /* levels: how much longer than the time-out. */
@@ -396,6 +426,26 @@ enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const 
                                   .timeout_ms = timeout_ms };
 
     return run_round(tree, secret, &x, halay_boot_self(tree) ? NULL : data, data);
+}
+
+void halay_boot_tree_give_up(struct halay_boot_tree *tree)
+{
+    const struct halay_boot_round none = { 0 }; /* a failure has no records */
+    char key[HALAY_STORE_KEY_MAX], why[HALAY_BOOT_REASON_BYTES];
+
+    if (!tree->is_connected || tree->failure.status != HALAY_OK)
+        return;
+    halay_log_last_error(tree->boot->log, why, sizeof why);
+    halay_boot_fail_silently(tree, HALAY_ERR_PEER);
+    snprintf(tree->failure.reason, sizeof tree->failure.reason, "rank %d has given up the start: %.120s",
+             halay_boot_self(tree), why);
+    if (tree->parent.fd >= 0)
+        (void)halay_boot_send(tree, &tree->parent, &none);
+    for (int i = 0; i < tree->children_count; i++)
+        if (tree->children[i].connection.fd >= 0)
+            (void)halay_boot_send(tree, &tree->children[i].connection, &none);
+    given_up_key(key, halay_boot_self(tree));
+    (void)tree->keys.set(tree->keys.arg, key, &tree->failure, sizeof tree->failure);
 }
 
 void halay_boot_tree_fini(struct halay_boot_tree *tree)

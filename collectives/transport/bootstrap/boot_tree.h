@@ -75,6 +75,9 @@ enum halay_status halay_boot_tree_broadcast(struct halay_boot_tree *tree, const 
 /* Waits for a key in slices: looks whether the start is canceled or over. rank: the one that is to set it. */
 enum halay_status halay_boot_tree_get(struct halay_boot_tree *tree, int rank, const char *key, void *value,
                                       size_t bytes, int64_t deadline_us);
+/* Before fini, if this rank ends the start between two exchanges: the others get HALAY_ERR_PEER and the log's last
+ * error. */
+void halay_boot_tree_give_up(struct halay_boot_tree *tree);
 void halay_boot_tree_fini(struct halay_boot_tree *tree);
 
 #endif
