@@ -33,14 +33,14 @@ int main(int argc, char **argv)
     enum halay_status status = halay_init(NULL, &ctx);
 
     if (status != HALAY_OK) {
-        fprintf(stderr, "sums: halay_init: %s\n", halay_status_string(status));
+        fprintf(stderr, "sums: halay_init: %s\n", halay_error_text());
         return 1;
     }
     status = add_up(ctx, halay_deadline_us(argc > 1 ? atoi(argv[1]) : 0));
     if (status == HALAY_OK)
         printf("rank %d of %d is done\n", halay_rank(ctx), halay_size(ctx));
     else
-        fprintf(stderr, "sums: %s\n", halay_status_string(status));
+        fprintf(stderr, "sums: %s\n", halay_error_text());
     halay_fini(ctx);
     return status != HALAY_OK;
 }
