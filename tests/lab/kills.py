@@ -356,7 +356,8 @@ class TaskTurn(Turn):
         dead = []
         if self.what != "nothing":
             dead = [rank for rank in self.jobs if self.pid is None and 1 + rank // 2 == self.host]
-            dead = dead or [int(self.role.split()[1])]
+            if self.role.startswith("rank"):  # or a session of sshd's that another turn's dead host has left
+                dead = [int(self.role.split()[1])]
         alive = [rank for rank in self.jobs if rank not in dead]
         done = [rank for rank in self.jobs if "is done" in self.text(rank, "out")]
         failed = [rank for rank in alive if self.codes[rank]]
