@@ -200,8 +200,8 @@ class Turn:
                 try:
                     name = comm_of(pid)
                     if name in ("sums", "elastic"):
-                        name = "rank " + next(
-                            filter(None, (variable_of(pid, variable) for variable in RANKS)))
+                        numbers = [variable_of(pid, variable) for variable in RANKS]
+                        name = "rank " + next(filter(None, numbers), None)
                     if re.match("rank|halayrun|sshd?$|mpirun|orted", name):
                         found.append((name, host, pid))
                 except (OSError, TypeError):
