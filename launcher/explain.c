@@ -29,7 +29,7 @@ static void print_started(const struct allocation *a, FILE *out)
                 "  start the program by halayrun in place of torchrun: ranks of halay meet through halayrun or MPI\n");
 }
 
-/* What halayrun runs to reach other hosts. */
+/* Returns the command that halayrun reaches other hosts by. */
 static const char *reached_by(const struct options *options, const struct allocation *a)
 {
     if (options->ssh)
@@ -49,7 +49,7 @@ static void print_allocation(const struct options *options, const struct allocat
     if (a->remote_shell)
         fprintf(out, "  other hosts are reached by: %s\n", a->remote_shell);
     if (options->ranks)
-        fprintf(out, "  ranks: %d, as -np says\n", options->ranks);
+        fprintf(out, "  ranks: %d, of -np\n", options->ranks);
     else
         fprintf(out, "  ranks without -np: %d\n", a->ranks);
     if (a->kind == ALLOCATION_SAGEMAKER && a->hosts.count > 1 && !options->ssh)
@@ -63,7 +63,7 @@ static void print_allocation(const struct options *options, const struct allocat
                 "starts them by the MPI's launcher\n",
                 reached_by(options, a));
     else
-        fprintf(out, "  start: halayrun starts ranks on this machine, as many as -np says\n");
+        fprintf(out, "  start: halayrun starts the ranks of -np on this machine\n");
     fprintf(out,
             "what overrides it:\n  -np N, -H or --hostfile, --ssh COMMAND; with --mpi also --mpi-args, for any option "
             "of the MPI's launcher\n");
@@ -103,7 +103,7 @@ int explain(const struct options *options, const struct surroundings *surroundin
         fprintf(
             out,
             "recognised: nothing (looked for an MPI's ranks, torchrun, SageMaker, the MPI Operator, SLURM, LSF, PBS, "
-            "TF_CONFIG)\nwhat follows:\n  all ranks are started on this machine, as many as -np says\n");
+            "TF_CONFIG)\nwhat follows:\n  halayrun starts the ranks of -np on this machine\n");
         return 0;
     }
     fprintf(out, "recognised: %s\n", allocation_name(a.kind));

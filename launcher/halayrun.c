@@ -195,13 +195,13 @@ static int find_folder(struct options *options, char *folder, size_t size)
     return 0;
 }
 
-/* How many processes share this host's cores. */
+/* Returns the number of processes that share this host's cores. */
 static int local_workers(const struct options *options, const struct layout *layout, const struct host_list *hosts)
 {
     return elastic_is_wanted(options) ? elastic_local_workers(options, layout, hosts) : layout->ranks_here;
 }
 
-/* Of --show-ranks. 0, or an exit code (reported). */
+/* Checks --show-ranks. Returns 0, or an exit code (reported). */
 static int check_shown(const struct options *options)
 {
     int ranks = elastic_is_wanted(options) ? options->most_ranks : options->ranks;
@@ -213,7 +213,7 @@ static int check_shown(const struct options *options)
     return EXIT_USAGE;
 }
 
-/* What the job needs of the variables. */
+/* Reads the variables that the job needs. */
 static void take_config(const struct halay_config *config, struct job_setting *setting)
 {
     setting->peer_start_ms = config->start_timeout_ms;
@@ -230,7 +230,7 @@ static int run_job(struct job_setting *setting)
     return code;
 }
 
-static int run(struct halay_log *log, struct options *options, int cause_fd)
+static int run_ranks(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
     const struct surroundings around = surroundings_here();
@@ -304,15 +304,15 @@ static int check_meeting(const struct options *options)
     return EXIT_USAGE;
 }
 
-static int start(struct halay_log *log, const struct surroundings *here, struct options *options)
+static int start_or_join(struct halay_log *log, const struct surroundings *here, struct options *options)
 {
     char meet[STARTED_HOST_MAX];
     int code = started_join(here, options, meet);
 
     code = code ? code : check_meeting(options);
     if (!code && options->join)
-        return join_run(log, options, run);
-    return code ? code : run(log, options, 0);
+        return join_run(log, options, run_ranks);
+    return code ? code : run_ranks(log, options, 0);
 }
 
 int main(int argc, char **argv)
@@ -344,9 +344,9 @@ int main(int argc, char **argv)
     else if (options.is_agent)
         code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))
-        code = check_meeting(&options) ? EXIT_USAGE : sagemaker_run(&log, &here, &options, run);
+        code = check_meeting(&options) ? EXIT_USAGE : sagemaker_run(&log, &here, &options, run_ranks);
     else
-        code = start(&log, &here, &options);
+        code = start_or_join(&log, &here, &options);
     options_fini(&options);
     halay_log_fini(&log);
     if ((fflush(stdout) || ferror(stdout)) && !code) {

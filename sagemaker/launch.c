@@ -116,7 +116,8 @@ static int take_part(struct launch *l, size_t place)
     struct join_result result = { 0 };
 
     if (place && l->options->dry_run) {
-        printf("# host '%s' calls '%s', port %d, and starts what that tells it\n", join.name, join.leader, join.port);
+        printf("# host '%s' calls '%s', port %d, and starts the ranks that it gets\n", join.name, join.leader,
+               join.port);
         return 0;
     }
     if (!join.ranks)

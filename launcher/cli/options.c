@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * halayrun's command line and its file of settings. Options come before the program; the first word that is none begins
- * the command. Most options only name a variable of base/config.c and check their value with its row, so that a flag
- * and its variable cannot differ in what they accept.
+ * halayrun's command line and its file of settings. Options precede the program: the first word that is not an option
+ * begins the command. Most options only name a variable of base/config.c and check their value with its row, so that a
+ * flag and its variable cannot differ in what they accept.
  *
  * The command line beats the environment, which beats the file, wherever on the line the file is named: the file is
  * read when the line has been. What was given is kept with its place, for complaints and for --dry-run --verbose.
@@ -94,7 +94,7 @@ static int export_variable(const struct halay_option *o, const char *text, void 
     if (*name && !text[length])
         value = halay_environment_get(name);
     if (!*name)
-        snprintf(why, size, "'%s' is no variable; write NAME or NAME=VALUE", text);
+        snprintf(why, size, "'%s' is not a variable; write NAME or NAME=VALUE", text);
     else if (outer_job_is_of_rank(name))
         snprintf(why, size, "%s differs from rank to rank and is set by halayrun", name);
     else if (!strcmp(name, "HALAY_SECRET"))
@@ -180,7 +180,7 @@ static int take_rank_list(const struct halay_option *o, const char *value, void 
 {
     (void)o;
     if (strcmp(value, "none") && rank_list_last(value) < 0) { /* "none" has no rank */
-        snprintf(why, size, "'%s' is no list of ranks like 0,3-5", value);
+        snprintf(why, size, "'%s' is not a list of ranks like 0,3-5", value);
         return 0;
     }
     *(const char **)text = value;
@@ -245,8 +245,7 @@ static const struct halay_option table[] = {
     { "--gpus", NULL, NULL, "auto: each rank sees one GPU of its host, by CUDA_VISIBLE_DEVICES", SETS("HALAY_GPUS") },
     { "--grace", NULL, "SECONDS", "between SIGTERM and SIGKILL after a rank has failed (default 5)",
       SECONDS(grace_ms) },
-    { "--stop-grace", NULL, "SECONDS", "the same after halayrun was told to stop (default 30)",
-      SECONDS(stop_grace_ms) },
+    { "--stop-grace", NULL, "SECONDS", "the same after a signal to halayrun (default 30)", SECONDS(stop_grace_ms) },
     { "--max-restarts", "--max_restarts", "N",
       "start all ranks again after one has failed, N times at most (default 0); pauses grow from 0.1 to 5 s",
       HALAY_OPTION_NUMBER, AT(max_restarts), .min = 0, .max = RESTARTS_MAX },
@@ -271,13 +270,13 @@ static const struct halay_option table[] = {
       "which of them this is; default: 0 where --join's address is, the others in order of arrival",
       HALAY_OPTION_NUMBER, AT(node_rank), .min = 0, .max = RANKS_MAX - 1 },
     { "--join-port", "--master-port, --master_port, --sagemaker-port", "N",
-      "where node 0 listens, unless --join says it (default 7778)", PORT(join_port) },
+      "where node 0 listens, unless --join has it (default 7778)", PORT(join_port) },
     { "--secret-file", NULL, "FILE", "what only these nodes can read, for the secret between them", TEXT(secret_file) },
     { "--insecure", NULL, NULL, "let nodes join without a secret: all who reach them can run programs on them",
       FLAG(insecure) },
     { .name = "Elastic jobs" },
-    { "--min-np", NULL, "N", "go on when ranks are lost, with N at least", RANKS(least_ranks) },
-    { "--max-np", NULL, "N", "let ranks join as long as there are no more than N", RANKS(most_ranks) },
+    { "--min-np", NULL, "N", "continue when ranks are lost, with N at least", RANKS(least_ranks) },
+    { "--max-np", NULL, "N", "let ranks join, up to N of them", RANKS(most_ranks) },
     { "--host-discovery-script", NULL, "SCRIPT", "prints the hosts, like node1:4, one a line; run every second",
       TEXT(discovery_script) },
     { "--slots-per-host", NULL, "N", "slots of a host that it prints without a number (default 1)", RANKS(slots) },
@@ -299,7 +298,7 @@ static const struct halay_option table[] = {
     { "--timeline", NULL, "FILE", "write a timeline there, %r is the rank", SETS("HALAY_TIMELINE") },
     { "--timeline-bytes", NULL, "SIZE", "memory for it", SETS("HALAY_TIMELINE_BYTES") },
     { "--metrics", NULL, "WHERE", "tell how the job goes by HTTP, at PORT, HOST:PORT or unix:PATH", TEXT(metrics) },
-    { "--metrics-token-file", NULL, "FILE", "whoever asks must know the word in this file", TEXT(metrics_token_file) },
+    { "--metrics-token-file", NULL, "FILE", "requests must have the word in this file", TEXT(metrics_token_file) },
     { "--events", NULL, "FILE", "append what happens to the job, as JSON lines", TEXT(events) },
     { "--flight", NULL, "FILE", "flight recorder's file, %r is the rank", SETS("HALAY_FLIGHT") },
     { "--flight-bytes", NULL, "SIZE", "its size", SETS("HALAY_FLIGHT_BYTES") },
@@ -351,7 +350,7 @@ static const struct halay_option table[] = {
     { .name = "Batch systems, MPI and SageMaker" },
     { "--mpi", NULL, NULL, "start the ranks by mpirun or srun, with the right options for the one there is",
       FLAG(mpi) },
-    { "--mpi-flavour", NULL, "NAME", "openmpi4, openmpi5, mpich, intel, srun; default: what --version says",
+    { "--mpi-flavour", NULL, "NAME", "openmpi4, openmpi5, mpich, intel, srun; default: by its --version",
       TEXT(mpi_flavour) },
     { "--mpi-args", NULL, "WORDS", "more words for mpirun or srun, quoted as for a shell",
       TAKEN(mpi_args, take_words) },
@@ -366,7 +365,7 @@ static const struct halay_option table[] = {
     { "--config-file", NULL, "FILE", "settings in YAML, for what neither is given here nor in the environment",
       TEXT(config_file) },
     { "--dry-run", NULL, NULL, "print what would be started, and start nothing", FLAG(dry_run) },
-    { "--verbose", NULL, NULL, "say which rank runs where; with --dry-run, where each setting comes from",
+    { "--verbose", NULL, NULL, "print which rank runs where; with --dry-run, the source of each setting",
       FLAG(verbose) },
     { "--explain", NULL, NULL, "print which batch system or platform is recognised, and what follows", FLAG(explain) },
     { "--status", NULL, "WHERE", "print how the job goes that has --metrics there; again and again in a terminal",
@@ -415,7 +414,7 @@ struct given *options_add_given(struct options *options, const struct halay_opti
 
 /* ---- the command line -------------------------------------------------------------------------------------------- */
 
-/* Flags override -x: put them behind. Stable within each, so that the later of two flags wins. */
+/* Puts flags after -x, since they override it. Stable within each, so that the later of two flags wins. */
 static int put_flags_last(struct options *options)
 {
     struct assignment *sorted = calloc(options->assignment_count + 1, sizeof *sorted);
@@ -432,7 +431,7 @@ static int put_flags_last(struct options *options)
     return 0;
 }
 
-/* The second of two values goes behind the first. */
+/* The second of two values follows the first. */
 static int take_second(const struct horovod_flag *flag, char ***next, const char **value, char joined[JOINED_BYTES])
 {
     const char *second = *(*next)++;
@@ -448,8 +447,8 @@ static int take_second(const struct horovod_flag *flag, char ***next, const char
 
 /* A flag of horovodrun's or torchrun's. given->option becomes the one that it means, NULL if there is nothing to apply.
  * 0, or an exit code. */
-static int translate(const struct horovod_flag *flag, char ***next, struct halay_option_given *given,
-                     char joined[JOINED_BYTES])
+static int translate_flag(const struct horovod_flag *flag, char ***next, struct halay_option_given *given,
+                          char joined[JOINED_BYTES])
 {
     char *word = *(*next)++, *equals = strchr(word, '=');
 
@@ -485,7 +484,7 @@ static int parse_one(struct options *options, char ***next)
     struct halay_option_given given;
 
     flag = flag ? flag : torchrun_flag_find(*next);
-    int code = flag ? translate(flag, next, &given, joined) : 0;
+    int code = flag ? translate_flag(flag, next, &given, joined) : 0;
 
     if (!flag && !halay_option_read(&options_line, next, &given, why, sizeof why)) {
         say("%s", why);
@@ -572,7 +571,7 @@ int options_parse(int argc, char **argv, struct options *options)
         return EXIT_USAGE;
     }
     if (!*options->command && !options->sagemaker && !options->join) {
-        say("which program? give it behind the options: halayrun -np N program");
+        say("which program? give it after the options: halayrun -np N program");
         if (!options->given_count)
             halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;

@@ -20,8 +20,8 @@ enum binding { BIND_AUTO, BIND_CORES, BIND_NONE };
 /* A variable that the ranks' environment gets. */
 struct assignment {
     char *name;        /* owned */
-    const char *value; /* points into name's block, behind its zero */
-    const char *from;  /* the option that said so; static */
+    const char *value; /* points into name's block, after its zero */
+    const char *from;  /* the option that set it; static */
 };
 
 /* An option as it was given. */
@@ -40,7 +40,7 @@ struct options {
     const char *shown_ranks;      /* rank_list.h; borrowed from given; NULL: all */
     int is_elastic;               /* elastic_options.h */
     int least_ranks, most_ranks;  /* of an elastic job; 0: not given */
-    const char *discovery_script; /* likewise; borrowed from given */
+    const char *discovery_script; /* borrowed from given */
     int slots;                    /* of a host that the script names without a number; 0: not given */
     int elastic_timeout_ms, reset_limit, cooldown_ms[2];
     enum binding binding;
@@ -55,31 +55,31 @@ struct options {
     const char *join;                                       /* borrowed from given: node 0's address (join.h); NULL */
     int join_port, nodes, node_rank;                        /* of it; 0: not given; -1: not given */
     int least_nodes;                                        /* of a range, of which nodes is the end; 0: none */
-    /* Of a job whose nodes have joined, set by join_lead: all of them, the first is here; and the ways to them. */
+    /* Set by join_lead in a job whose nodes have joined: all nodes, this one first, and the ways to them. */
     const struct host_list *joined;
     const struct tunnel_pair *tunnels;
-    struct join_door *door;                     /* NULL: there are no other nodes */
-    const char *ssh_keys;                       /* borrowed from given: write them there; NULL if not given */
-    const char *secret_file;                    /* borrowed from given; NULL if not given */
-    int insecure;                               /* no secret */
-    int is_agent;                               /* started by a halayrun on another host: agent.h */
-    int oversubscribe;                          /* more ranks than slots */
-    const char *hosts, *hostfile;               /* borrowed from given; NULL if not asked for */
-    const char *ssh;                            /* likewise: a program and its first arguments */
-    const char *ssh_identity, *remote_halayrun; /* likewise */
-    int ssh_port;                               /* 0: ssh's own */
-    const char *metrics;                        /* likewise: where they are told (base/http/http.h) */
-    const char *metrics_token_file;             /* likewise */
-    const char *status;                         /* likewise: of which job to tell */
-    const char *dump;                           /* likewise: with status, a folder for records */
-    const char *events;                         /* likewise: a file */
-    int removes_record;                         /* halayrun chose the flight recorder's file */
-    const char *output_folder;                  /* borrowed from given; NULL if not asked for */
-    const char *call;                           /* likewise; job/job_call.c */
-    const char *folder;                         /* likewise: where ranks begin */
-    int has_own_folders;                        /* the other hosts have theirs: folder is for this one */
-    const char *config_file;                    /* likewise */
-    struct given *given;                        /* owned; the command line's first, in order, then the file's */
+    struct join_door *door;       /* NULL: this node is the only one */
+    const char *ssh_keys;         /* borrowed from given: write them there; NULL if not given */
+    const char *secret_file;      /* borrowed from given; NULL if not given */
+    int insecure;                 /* no secret */
+    int is_agent;                 /* started by a halayrun on another host: agent.h */
+    int oversubscribe;            /* more ranks than slots */
+    const char *hosts, *hostfile; /* borrowed from given; NULL if not asked for */
+    const char *ssh;              /* a program and its first arguments */
+    const char *ssh_identity, *remote_halayrun;
+    int ssh_port;        /* 0: ssh's own */
+    const char *metrics; /* where they are served (base/http/http.h) */
+    const char *metrics_token_file;
+    const char *status;        /* where the job's metrics are */
+    const char *dump;          /* with status: a folder for records */
+    const char *events;        /* a file */
+    int removes_record;        /* halayrun chose the flight recorder's file */
+    const char *output_folder; /* borrowed from given; NULL if not asked for */
+    const char *call;          /* job/job_call.c */
+    const char *folder;        /* where ranks begin */
+    int has_own_folders;       /* the other hosts have theirs: folder is for this one */
+    const char *config_file;
+    struct given *given; /* owned; the command line's first, in order, then the file's */
     size_t given_count;
     struct assignment *assignments; /* owned; in the order in which they are to be set: -x first, flags last */
     size_t assignment_count;

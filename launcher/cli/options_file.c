@@ -35,7 +35,7 @@ enum {
     NAMES_MAX = 256,
 };
 
-/* What a file cannot say: it is about this one call. */
+/* Options of this one call, which a file cannot set. */
 static int is_for_the_line_only(const struct halay_option *o)
 {
     static const size_t members[] = { offsetof(struct options, config_file), offsetof(struct options, version),
@@ -54,7 +54,7 @@ static int is_export(const struct halay_option *o)
     return !strcmp(o->name, "-x");
 }
 
-/* The flag of horovodrun's, where it has another name or none here, that the key means; NULL if there is none. */
+/* Returns horovodrun's flag for this key if halayrun has no option of that name; NULL otherwise. */
 static const struct horovod_flag *find_flag(const struct file_setting *s)
 {
     const char *prefix = "";
@@ -170,8 +170,9 @@ static int is_in_environment(const char *variable)
     return 0;
 }
 
-/* What a truth value of the file means for this option; NULL: nothing is to be set. */
-static const char *translate(const struct halay_option *o, const struct file_setting *s, const char *who, int *code)
+/* Returns the option's value for a truth value of the file; NULL: nothing to set. */
+static const char *translate_truth(const struct halay_option *o, const struct file_setting *s, const char *who,
+                                   int *code)
 {
     static const char *const words[2][2] = { { "off", "0" }, { "on", "1" } };
     char why[256];
@@ -194,7 +195,7 @@ static const char *translate(const struct halay_option *o, const struct file_set
     return s->value;
 }
 
-/* What no option stands for: a flag of horovodrun's, or a mistake. */
+/* Takes a key that is not an option: a flag of horovodrun's, or a mistake. */
 static int apply_other(const struct options *options, const struct file_setting *s)
 {
     const struct horovod_flag *flag = find_flag(s);
@@ -231,7 +232,7 @@ static int apply_setting(struct options *options, const struct file_setting *s)
         say("%s takes one value, no list", who);
         return EXIT_USAGE;
     }
-    const char *value = translate(o, s, who, &code),
+    const char *value = translate_truth(o, s, who, &code),
                *variable = value ? variable_of(o, value, name, sizeof name) : NULL;
     if (!value)
         return code;

@@ -7,7 +7,7 @@
 
 static const char redirects[] =
     "write --output-filename DIR, for files of both streams, and --show-ranks LIST, for the ranks that are shown";
-static const char conf[] = "--start-timeout SECONDS says how long nodes wait for each other";
+static const char conf[] = "--start-timeout SECONDS is the time that nodes wait for each other";
 
 /* when: the value for which a row counts; NULL: any. The first row that fits counts. */
 static const struct torchrun_row {

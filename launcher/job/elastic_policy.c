@@ -93,7 +93,7 @@ static int pick_surplus(const struct elastic *e, int host)
     return pick;
 }
 
-/* Is it part of the newest generation? */
+/* Returns nonzero if it is part of the newest generation. */
 static int is_inside(const struct elastic_worker *worker)
 {
     return worker->state == WORKER_MEMBER ||
@@ -197,7 +197,7 @@ void elastic_ready(struct elastic *e, int worker, const struct halay_ready *read
     s->accuses = ready->generation == e->generation ? worker_of_rank(e, ready->lost) : -1;
     if (!was_inside)
         return;
-    /* It came without being called: a member is lost, or the generation was never complete. */
+    /* It is ready without a CHANGE: a member is lost, or the generation was never complete. */
     if (!e->has_called || s->accuses >= 0)
         e->is_broken = 1;
     if (s->accuses < 0 || e->workers[s->accuses].is_accused)
@@ -231,7 +231,7 @@ int elastic_ended(struct elastic *e, int worker, enum elastic_end how, int64_t n
     enum worker_state was = s->state;
     int host = s->host;
 
-    if (was == WORKER_LEAVING && is_inside(s)) /* before it was told to leave */
+    if (was == WORKER_LEAVING && is_inside(s)) /* before the order to leave has reached it */
         e->is_broken = 1;
     *s = (struct elastic_worker){ .state = WORKER_FREE };
     if (was == WORKER_FREE || was == WORKER_LEAVING)
@@ -250,7 +250,7 @@ int elastic_ended(struct elastic *e, int worker, enum elastic_end how, int64_t n
     }
     if (was == WORKER_MEMBER)
         e->is_broken = 1;
-    /* What ends one process of a host usually ends them all. */
+    /* A cause that ends one process of a host usually ends all of them. */
     if (was == WORKER_STARTING || e->hosts[host].failed_generation != (int)e->generation)
         host_failed(e, host, how == ELASTIC_HOST_LOST, now_us);
     if (was == WORKER_MEMBER)
@@ -339,7 +339,7 @@ static int let_leaving_go(struct elastic *e, int64_t now_us, int64_t *wake_us, s
         }
         int64_t until_us = worker->since_us + patience_us(e, worker);
         if (worker->is_outside || now_us >= until_us) {
-            *next = plan_kill(e, s, "its host is no longer part of the job");
+            *next = plan_kill(e, s, "its host has left the job");
             return 1;
         }
         wake_earlier(until_us, wake_us);
@@ -449,7 +449,7 @@ static struct elastic_next form_if_possible(struct elastic *e, int64_t now_us, i
         wake_earlier(join_us, &wake_us);
     if (ready < e->setting.least && now_us >= e->settled_us + e->setting.timeout_us) {
         snprintf(e->why, sizeof e->why,
-                 "only %d rank%s can go on, --min-np wants %d; waited %g s for more (--elastic-timeout)", ready,
+                 "only %d rank%s can continue, --min-np wants %d; waited %g s for more (--elastic-timeout)", ready,
                  ready == 1 ? "" : "s", e->setting.least, (double)e->setting.timeout_us / 1e6);
         return end_job(e);
     }

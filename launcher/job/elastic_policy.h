@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elastic policy: what to do next in an elastic job. Pure: it is told what happens and when, and returns what follows;
+ * Elastic policy: what to do next in an elastic job. Pure: it takes what happens and when, and returns what follows;
  * job_elastic.c carries it out. base/store/elastic_keys.h defines the messages between halayrun and the processes.
  *
  * A host has slots. A worker takes a slot while its process starts or runs. The ranks of the newest generation
  * are its *members*.
  *
  *     worker    FREE -- START --> STARTING -- FORM, once it is ready --> MEMBER
- *             its process has ended: FREE     its host is no longer listed: LEAVING, until the process has ended
+ *             its process has ended: FREE     its host is not listed any more: LEAVING, until the process has ended
  *
  * A generation ends when a member is lost, or when all are called (CHANGE) because others are ready to join or some
  * have to leave. The next one is formed once all live members are ready; it waits up to JOIN_US more for those that are
  * starting, and needs at least `least` ranks. Members come first, in their old order, then the new ones. If none of
  * them has the job's state, though there was one, the job ends: it would start over and overwrite its own results.
- * Therefore one member stays, even if its host is no longer listed, until others have the state.
+ * Therefore one member stays until others have the state, even if its host is not listed any more.
  *
  * After its first failure a host is used again at once; from the second on it is left out for a time that doubles. A
  * lost host is left out from the first time. Failures are forgotten when nothing has failed there for the longest such
@@ -38,9 +38,9 @@ struct elastic_worker {
     int accuses;   /* valid if ready: the worker it blames for the end of the generation, -1: none */
     int is_killed; /* ELASTIC_KILL was returned for it */
     int is_accused;
-    int is_dismissed; /* it was told to leave */
-    int is_outside;   /* it leaves without having been part of the job: nobody waits for it */
-    int64_t since_us; /* when it was started, accused, or chosen or told to leave */
+    int is_dismissed; /* it has the order to leave */
+    int is_outside;   /* it leaves without having been part of the job: no rank waits for it */
+    int64_t since_us; /* when it was started, accused, chosen, or ordered to leave */
 };
 
 struct elastic_host {
@@ -82,7 +82,7 @@ enum elastic_act {
     ELASTIC_CALL,    /* call for a change of the generation */
     ELASTIC_KILL,    /* end the process of `worker`, for the reason in why; its end is reported later */
     ELASTIC_DISMISS, /* tell `worker`, which is ready, to leave */
-    ELASTIC_REFUSE,  /* tell `worker` that there are no more places */
+    ELASTIC_REFUSE,  /* refuse `worker`: all places are taken */
     ELASTIC_FORM,    /* tell all members their place: workers[].rank of `members` in `generation` */
     ELASTIC_END,     /* end the job, for the reason in why */
 };
@@ -109,7 +109,7 @@ void elastic_ready(struct elastic *elastic, int worker, const struct halay_ready
 enum elastic_end { ELASTIC_ENDED_WELL, ELASTIC_FAILED, ELASTIC_HOST_LOST };
 int elastic_ended(struct elastic *elastic, int worker, enum elastic_end how, int64_t now_us);
 
-/* What to do now; call it again after doing it, until it returns ELASTIC_WAIT. */
+/* Returns what to do now. The caller does it and calls again, until the answer is ELASTIC_WAIT. */
 struct elastic_next elastic_next(struct elastic *elastic, int64_t now_us);
 
 #endif

@@ -2,13 +2,13 @@
  *
  * Job: starts the ranks (job_start.c), serves their store, passes on their output and signals, and ends.
  *
- *     RUNNING --- a rank fails, or a signal to stop ---> STOPPING --- grace is over, or told again ---> KILLING
+ *     RUNNING --- a rank fails, or a signal to stop ---> STOPPING --- grace is over, or a 2nd signal --> KILLING
  *        |            (SIGTERM, or that signal, to all)     |          (SIGKILL to all descendants)        |
  *        +---- last rank ended ----------------------------+----------------------------------------------+
  *                                    |
- *                                 LEAVING: what ranks left behind gets SIGTERM, then SIGKILL; output is drained
+ *                                 LEAVING: processes that ranks left get SIGTERM, then SIGKILL; output is drained
  *
- * A rank that ends with 0 while others run is no event. The exit code is that of the first rank that failed. Of several
+ * A rank may end with 0 while others run. The exit code is that of the first rank that failed. Of several
  * that end together, one that a signal killed counts as the first, since the others usually just complain about it.
  * "Together" means within HEARSAY_MS if ranks run on other hosts, because news of their ends takes time.
  *
@@ -173,8 +173,8 @@ static void tell_failure(struct job *job, int r)
                     rank->link ? rank->link->host : "localhost", "why", why);
 }
 
-/* What is reported until end_cause is the first cause; it is copied to cause_fd, after a line with the host ("": this
- * one) and, if a rank was killed, a tab and that word. */
+/* Reports until end_cause are the first cause. They are copied to cause_fd, after a line with the host ("": this one)
+ * and, if a rank was killed, a tab and that word. */
 static void begin_cause(struct job *job, const struct host_link *link, int was_killed)
 {
     int fd = job->setting->cause_fd;
@@ -242,7 +242,7 @@ static void rank_failed(struct job *job, int r)
             job->exit_code = EXIT_SIGNAL + job->stop_signal;
         return;
     }
-    for (int i = 0; i < 2; i++) /* everything it wrote comes before the report about it */
+    for (int i = 0; i < 2; i++) /* all that it wrote precedes the report about it */
         stream_read(&job->ranks[r].streams[i]);
     int leaves = job_elastic_is_leaving(job, r);
     if (!leaves)
@@ -298,7 +298,7 @@ static void judge_suspect(struct job *job)
     rank_failed(job, r);
 }
 
-/* What a rank's end means for the job. */
+/* Takes a rank's end into account. */
 static void judge_end(struct job *job, int r)
 {
     if (has_failed(&job->ranks[r]))
@@ -375,7 +375,7 @@ static void remote_found_master(void *context, const char *address, int port)
     job_end_others(job);
 }
 
-/* The agent's exit code tells why it could not start its ranks, unless it is ssh's own. */
+/* The agent's exit code is why it could not start its ranks, unless it is ssh's own. */
 static int start_failure_code(const struct host_link *link)
 {
     int code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0;
@@ -400,7 +400,7 @@ static void host_lost(struct job *job, struct host_link *link)
         return;
     link_explain(link, why, sizeof why);
     if (not_started && link->reason)
-        snprintf(why, sizeof why, "see above"); /* reported when it came */
+        snprintf(why, sizeof why, "see above"); /* reported when it arrived */
     if (link->count == 1)
         snprintf(names, sizeof names, "rank %d", link->first);
     else
@@ -661,7 +661,7 @@ static int job_can_go_on(const struct job *job)
     return !job->is_orphaned && !job->has_given_up;
 }
 
-/* The agents end what their ranks left behind, send the rest of the output, and end. */
+/* The agents end the processes that their ranks left, send the rest of the output, and end. */
 static void await_agents(struct job *job)
 {
     int open = 1;
@@ -691,7 +691,7 @@ static int job_leave_turn(void *context)
     return job->stage == JOB_LEAVING && job_can_go_on(job);
 }
 
-/* End what the ranks left behind. */
+/* Ends the processes that ranks left. */
 static void job_end_leftovers(struct job *job)
 {
     if (job->stage != JOB_KILLING) {

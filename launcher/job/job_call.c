@@ -8,8 +8,8 @@
  *                   call/N            its chunk N of CHUNK bytes
  *   result.RANK     result/RANK       an offset, 8 bytes, and the result's bytes from there on; without any: the end
  *
- * Numbers are little-endian. A result has its name once it is complete, ".part" behind it before. The store does not
- * keep results.
+ * Numbers are little-endian. A result is complete once it has its name; until then ".part" follows it. The store does
+ * not keep results.
  */
 #include "base/parse.h"
 #include "launcher/common/say.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's elastic side: carries out what elastic_policy.h decides, and tells it what happens. A rank of struct job is a
+ * Job's elastic side: carries out what elastic_policy.h decides, and reports events to it. A rank of struct job is a
  * worker here, and keeps its number while one process replaces another.
  */
 #include "base/clock.h"
@@ -124,7 +124,7 @@ static void do_kill(struct job *job, int worker)
 
 static void do_dismiss(struct job *job, int worker)
 {
-    output_say(&job->output, "worker %d leaves: host '%s' is no longer part of the job, or has fewer slots", worker,
+    output_say(&job->output, "worker %d leaves: host '%s' has left the job, or has fewer slots", worker,
                job->elastic->logic.hosts[job->elastic->logic.workers[worker].host].name);
     answer_worker(job, worker, HALAY_VERDICT_LEAVE);
 }

@@ -65,15 +65,15 @@ struct job {
     int input_fd;                       /* what rank 0 on another host reads; -1: no more */
     enum job_stage stage;
     int64_t deadline_us;    /* HALAY_NEVER while JOB_RUNNING */
-    int stop_signal;        /* the signal that told halayrun to stop; 0: none */
+    int stop_signal;        /* the signal by which halayrun is to stop; 0: none */
     pid_t stop_sender;      /* the process that sent it */
-    int64_t stop_us;        /* when it came */
+    int64_t stop_us;        /* when it arrived */
     struct join_door *door; /* borrowed: where more nodes may come; NULL: none may */
     int is_growing;         /* nodes have come, and the ranks are ended to be started again with them */
     int exit_code;
     int suspect; /* a rank that failed, unless the end of another explains it by suspect_us; -1: none */
     int64_t suspect_us;
-    struct job_watch *watch; /* borrowed; NULL: nobody is told */
+    struct job_watch *watch; /* borrowed; NULL: neither --metrics nor --events */
     int is_orphaned;         /* the front has died */
     int has_given_up;        /* a system call failed, or a killed rank is stuck in the kernel */
 };
@@ -94,14 +94,14 @@ int job_start_worker(struct job *job, int r, const char *host);
 int job_send_plan(struct job *job, struct host_link *link);
 
 /* job.c, for job_restart.c: start the ranks once, and run them to their end. Returns the exit code. *again:
- * JOB_HAS_FAILED if a rank has failed, and halayrun was not told to stop. */
+ * JOB_HAS_FAILED if a rank has failed, and halayrun has no signal to stop. */
 int job_run_once(const struct job_setting *setting, struct job_watch *watch, int restarts, enum job_again *again);
 
 /* job.c, for job_elastic.c */
 void job_signal_rank(struct job *job, int r, int signal);
 void job_end_others(struct job *job); /* all that run: SIGTERM now, SIGKILL after the grace time */
 
-/* job_elastic.c: carries out what elastic_policy.h decides, and tells it what happens. job->elastic is NULL if the job
+/* job_elastic.c: carries out what elastic_policy.h decides, and reports events to it. job->elastic is NULL if the job
  * is not elastic; functions that need it are marked. */
 
 /* Hosts and workers, before the first processes start. 0 or an exit code (reported). */
@@ -111,7 +111,7 @@ void job_elastic_fini(struct job *job);
 /* The process of that worker has ended. Returns nonzero if the job continues. code: halayrun's exit code if it cannot
  * continue later. */
 int job_elastic_takes_end(struct job *job, int worker, enum elastic_end how, int code);
-/* Was it told to go? Then its end is not a failure, however it ends. */
+/* Returns nonzero if it has the order to leave: its end is not a failure then. */
 int job_elastic_is_leaving(const struct job *job, int worker);
 /* Returns the number of slots of the host of that worker. Elastic only. */
 int job_elastic_slots(const struct job *job, int worker);
@@ -124,11 +124,10 @@ int64_t job_elastic_due(const struct job *job);
 int job_elastic_goes_on(const struct job *job); /* even if nothing runs */
 /* Readable when the discovery script has printed something; -1: none runs. Elastic only. */
 int job_elastic_fd(const struct job *job);
-/* The job ends: there are no more places. */
+/* Refuses processes that ask for a place, since the job ends. */
 void job_elastic_stop(struct job *job);
 
-/* job_watch.c: what others are told of the job, while it runs (--metrics) and afterwards (--events). It outlives
- * restarts. */
+/* job_watch.c: publishes the job's state while it runs (--metrics) and its events (--events). It outlives restarts. */
 
 /* 0, or an exit code (reported). *watch is NULL if nothing is wanted; all other calls allow that. */
 int job_watch_create(const struct job_setting *setting, struct job_watch **watch);
@@ -140,7 +139,8 @@ void job_watch_destroy(struct job_watch *watch, int keeps);
 /* The job that runs now; NULL: none does. */
 void job_watch_follow(struct job_watch *watch, const struct job *job);
 
-/* What to poll for input, -1: nothing; how long at most, below 0: forever; then, after each poll, a turn. */
+/* Returns the descriptor to poll for input (-1: none), and for how long at most (below 0: no limit). A turn follows
+ * each poll. */
 int job_watch_fd(const struct job_watch *watch);
 int job_watch_patience_ms(struct job_watch *watch);
 void job_watch_turn(struct job_watch *watch);
@@ -150,12 +150,12 @@ const char *job_watch_record(const struct job_watch *watch, int *keeps);
 /* A sample of another host; as in struct link_events. */
 void job_watch_take(struct job_watch *watch, const struct host_link *link, int rank, const void *bytes, size_t count);
 
-/* The record of a rank on another host; none: there is no such record. */
+/* Takes the record of a rank on another host; without bytes: it has no record. */
 void job_watch_take_record(struct job_watch *watch, int rank, const void *bytes, size_t count);
 
 /* Something has happened: a line for --events. format and what follows: as json_pack has it, an object. */
 void job_watch_event(struct job_watch *watch, const char *event, const char *format, ...);
-/* The first event that told of a failure; borrowed. NULL: none did. */
+/* Returns the first event of a failure, borrowed; NULL: no rank has failed. */
 struct json_t *job_watch_first_failure(const struct job_watch *watch);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's restarts: starts all ranks again after one has failed, as often as --max-restarts says. The job itself (job.c)
- * begins anew each time; only what is told to others (job_watch.c) lives on. Before a restart there is a pause that
+ * Job's restarts: starts all ranks again after one has failed, --max-restarts times at most. The job itself (job.c)
+ * begins anew each time; only its metrics and events (job_watch.c) live on. Before a restart there is a pause that
  * doubles each time: ranks that fail at once must not ask other machines for the same data many times a second. Where
  * nodes have joined, new tunnels to them follow, and one that is lost is waited for (join_door.h). Where their number
  * is a range, each start has the ranks of the nodes that are there, and one with more nodes is not counted.
@@ -24,7 +24,7 @@
 
 enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 };
 
-/* As it was before the ranks ran: drain_output has let signals through, and the first cause is no longer one. */
+/* Restores the state before the ranks ran: drain_output has let signals through, and the first cause is obsolete. */
 static void begin_again(const struct job_setting *setting)
 {
     sigset_t all;
@@ -48,10 +48,10 @@ static int tell_restarts(int restarts, int most)
                : 0;
 }
 
-/* The last line of the events: what it came to, what it took, who failed first, and what the failures cost. has_failed:
- * by itself, not because it was told to stop. */
-static int tell_end(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us, int64_t failed_us,
-                    int restarts, int has_failed, int code)
+/* Writes the last event: the result, its cost, the first failure, and what failures cost. has_failed: by itself, not by
+ * a signal to stop. */
+static int write_end_event(const struct job_setting *setting, struct job_watch *watch, int64_t begun_us,
+                           int64_t failed_us, int restarts, int has_failed, int code)
 {
     double seconds = (double)(halay_now_us() - begun_us) / 1e6, failed = (double)failed_us / 1e6;
 
@@ -78,9 +78,9 @@ static void note_lifeline(void *context)
     *(int *)context = SIGKILL;
 }
 
-/* Returns 0 at that time, or when awaited (-1: none) is readable; earlier, the signal that tells halayrun to stop, or
+/* Returns 0 at that time, or when awaited (-1: none) is readable; earlier, the signal by which halayrun is to stop, or
  * SIGKILL if the front has died. All signals are blocked, so that nothing else ends the wait. */
-static int wait_unless_told(const struct job_setting *setting, int64_t due_us, int awaited)
+static int wait_unless_stopped(const struct job_setting *setting, int64_t due_us, int awaited)
 {
     struct signalfd_siginfo info;
     struct halay_loop loop;
@@ -104,8 +104,8 @@ static int wait_unless_told(const struct job_setting *setting, int64_t due_us, i
     return told;
 }
 
-/* New tunnels to all nodes. *code is that of the failure; it changes if halayrun is told to stop. Returns 0 if there is
- * to be no restart. */
+/* Makes new tunnels to all nodes. *code is that of the failure; it changes if a signal to stop arrives. Returns 0 if
+ * there is to be no restart. */
 static int await_nodes(const struct job_setting *setting, int *code)
 {
     struct join_door *door = setting->options->door;
@@ -116,7 +116,7 @@ static int await_nodes(const struct job_setting *setting, int *code)
         return 1;
     join_door_begin(door); /* if it is gone, that is the answer */
     while (answer == DOOR_MORE || answer == DOOR_GROWS) {
-        int told = wait_unless_told(setting, HALAY_NEVER, door->fd);
+        int told = wait_unless_stopped(setting, HALAY_NEVER, door->fd);
         if (told) {
             say("%s: no restart", signal_name(told));
             *code = EXIT_SIGNAL + told;
@@ -139,7 +139,7 @@ static int await_restart(const struct job_setting *setting, int restart, int mos
     const int pause_ms = pause_before(restart);
 
     say("restart %d of %d: all ranks are started again in %g s", restart, most, pause_ms / 1000.0);
-    int told = wait_unless_told(setting, halay_deadline_us(pause_ms), -1);
+    int told = wait_unless_stopped(setting, halay_deadline_us(pause_ms), -1);
     if (!told)
         return await_nodes(setting, code);
     say("%s: no restart", signal_name(told));
@@ -182,11 +182,11 @@ int job_run(const struct job_setting *setting)
         const int has_failed = again == JOB_HAS_FAILED;
         failed_us += has_failed ? halay_now_us() - start_us : 0;
         if (again == JOB_IS_OVER || (has_failed && counted == most))
-            return tell_end(setting, watch, begun_us, failed_us, restarts, has_failed, code);
+            return write_end_event(setting, watch, begun_us, failed_us, restarts, has_failed, code);
         begin_again(setting);
         counted += has_failed;
         if (!(has_failed ? await_restart(setting, counted, most, &code) : await_nodes(setting, &code)))
-            return tell_end(setting, watch, begun_us, failed_us, restarts, has_failed, code);
+            return write_end_event(setting, watch, begun_us, failed_us, restarts, has_failed, code);
         code = take_nodes(setting, watch);
     }
 }

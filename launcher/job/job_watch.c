@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Job's watch. Samples of this host's ranks are taken when somebody asks, those of other hosts are the newest that
- * came. Nothing here waits: the server is driven by the job's loop.
+ * Job's watch. Samples of this host's ranks are taken when a request needs them; those of other hosts are the newest
+ * that have arrived. Nothing here waits: the job's loop drives the server.
  */
 #include "base/clock.h"
 #include "base/config.h"
@@ -152,7 +152,7 @@ void job_watch_take(struct job_watch *w, const struct host_link *link, int rank,
     memcpy(&sample, bytes, sizeof sample);
     if (sample.generation < w->ranks[rank].sample.generation || sample.gauge_count > HALAY_GAUGES)
         return;
-    /* What another program sent is text that ends. */
+    /* Another program sent these texts: they end here. */
     sample.last[SAMPLE_NAME - 1] = sample.waits_for[SAMPLE_NAME - 1] = sample.cause[SAMPLE_CAUSE - 1] = 0;
     for (size_t i = 0; i < sample.gauge_count; i++)
         sample.gauges[i].name[HALAY_GAUGE_NAME] = 0;
@@ -161,10 +161,10 @@ void job_watch_take(struct job_watch *w, const struct host_link *link, int rank,
     w->taken_us[rank] = halay_now_us();
 }
 
-/* ---- what is told ------------------------------------------------------------------------------------------------ */
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static void answer(struct job_watch *w, struct halay_http_exchange *exchange, const char *type,
-                   char *(*make)(const struct job_view *job))
+static void answer_with(struct job_watch *w, struct halay_http_exchange *exchange, const char *type,
+                        char *(*make)(const struct job_view *job))
 {
     struct host_view *hosts = calloc(w->host_count + 1, sizeof *hosts);
     char *text = NULL;
@@ -183,19 +183,19 @@ static void answer(struct job_watch *w, struct halay_http_exchange *exchange, co
     free(text);
 }
 
-static void tell_metrics(void *arg, struct halay_http_exchange *exchange)
+static void answer_metrics(void *arg, struct halay_http_exchange *exchange)
 {
-    answer(arg, exchange, "text/plain; version=0.0.4; charset=utf-8", job_view_metrics);
+    answer_with(arg, exchange, "text/plain; version=0.0.4; charset=utf-8", job_view_metrics);
 }
 
-static void tell_ranks(void *arg, struct halay_http_exchange *exchange)
+static void answer_ranks(void *arg, struct halay_http_exchange *exchange)
 {
-    answer(arg, exchange, "application/json", job_view_ranks);
+    answer_with(arg, exchange, "application/json", job_view_ranks);
 }
 
-static void tell_health(void *arg, struct halay_http_exchange *exchange)
+static void answer_health(void *arg, struct halay_http_exchange *exchange)
 {
-    answer(arg, exchange, "application/json", job_view_health);
+    answer_with(arg, exchange, "application/json", job_view_health);
 }
 
 static void answer_probe(struct halay_http_exchange *exchange)
@@ -269,7 +269,7 @@ static int get_record(struct job_watch *w, int rank)
     return 0;
 }
 
-static void tell_record(void *arg, struct halay_http_exchange *exchange)
+static void answer_record(void *arg, struct halay_http_exchange *exchange)
 {
     struct job_watch *w = arg;
     const char *text = halay_http_query(exchange, "rank");
@@ -369,8 +369,8 @@ static int is_of_this_host(const char *where)
 static int open_server(struct job_watch *w)
 {
     static const struct halay_http_route routes[] = {
-        { "GET", "/metrics", tell_metrics }, { "GET", "/health", tell_health }, { "GET", "/healthz", answer_alive },
-        { "GET", "/readyz", answer_ready },  { "GET", "/ranks", tell_ranks },   { "GET", "/record", tell_record }
+        { "GET", "/metrics", answer_metrics }, { "GET", "/health", answer_health }, { "GET", "/healthz", answer_alive },
+        { "GET", "/readyz", answer_ready },    { "GET", "/ranks", answer_ranks },   { "GET", "/record", answer_record }
     };
     const struct options *options = w->setting->options;
     char token[WATCH_TOKEN_MAX];

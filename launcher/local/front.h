@@ -15,7 +15,7 @@
 /* The settings of the job's process. */
 struct job_setting {
     struct options *options;       /* borrowed; ranks changes between starts if there is a range of nodes */
-    struct layout *layout;         /* borrowed; likewise */
+    struct layout *layout;         /* borrowed; changes with it */
     const struct host_list *hosts; /* borrowed: where ranks may run; empty or NULL: here only */
     const struct binding_map *map; /* borrowed: of this host's ranks */
     int local_workers;             /* how many ranks the map is for */

@@ -7,11 +7,11 @@
  *     rank 0 stderr --> ...            ------> sink stderr --> descriptor 2
  *
  * A line leaves its stream when it is whole, so that lines do not mix. A part of one is passed on when nothing more has
- * come for QUIET_MS, when it has waited for PART_MS, or has grown to LINE_MAX_BYTES: the line stays open in its sink,
- * and the stream continues it there unless another line has come in between, which then ends it. The first bytes of a
+ * arrived for QUIET_MS, when it has waited for PART_MS, or has grown to LINE_MAX_BYTES: the line stays open in its
+ * sink, and the stream continues it there unless another line, written in between, has ended it. The first bytes of a
  * UTF-8 character wait for the rest for CHARACTER_MS: in another encoding they are whole characters.
  *
- * On a terminal a carriage return also ends a line, so that progress bars move. A line that comes in between erases the
+ * On a terminal a carriage return also ends a line, so that progress bars move. A line in between erases the
  * bar, which the rank draws again with its next update. A line typed there ends the open line, by the terminal's echo.
  * If standard output and error are one file, they share a sink, which keeps their order.
  *
@@ -42,13 +42,13 @@ enum { LINE_MAX_BYTES = 1 << 20, SINK_BYTES = 1 << 20, FILES_BYTES = 1 << 23, FI
 enum { TURN_READS = 4 }; /* of one stream: a rank that writes without pause must not hold up the others */
 enum { QUIET_MS = 100, PART_MS = 1000, CHARACTER_MS = 3000 };
 
-/* Output is dropped if there is no memory: better than ending the job. */
+/* Without memory, output is dropped: a job does not end because of that. */
 static void append_or_drop(struct buffer *buffer, const char *bytes, size_t count)
 {
     buffer_append(buffer, bytes, count);
 }
 
-/* How many of these bytes can be passed on without cutting a UTF-8 character: all, unless they end with the beginning
+/* Returns the number of bytes to pass on without cutting a UTF-8 character: all, unless they end with the beginning
  * of one. Other encodings pass through. */
 static size_t count_uncut(const char *bytes, size_t count)
 {
@@ -278,7 +278,7 @@ static int count_digits(int number)
     return n;
 }
 
-/* "[1] " on standard output, "[1]! " on standard error: they can be told apart when both go to one place. */
+/* "[1] " on standard output, "[1]! " on standard error: they differ, since both may go to one place. */
 static void write_prefix(struct stream *stream)
 {
     static const int colours[] = { 36, 32, 33, 35, 34, 31 };
@@ -356,7 +356,7 @@ static void write_sink(struct stream *stream, const char *bytes, size_t count, i
 
 /* A line, or a part of one without its end. A line of a terminal may end with a carriage return: what follows is
  * written over it, as the rank intends; and if a newline follows alone, it belongs to that line. */
-static void emit(struct stream *stream, const char *bytes, size_t count)
+static void stream_emit(struct stream *stream, const char *bytes, size_t count)
 {
     char last = bytes[count - 1];
     int returns = last == '\r' && stream->sink->is_terminal, ends = last == '\n' || returns;
@@ -391,7 +391,7 @@ static void await_end(struct stream *stream)
     note_due(stream);
 }
 
-/* What is there of a line, but for the beginning of a character, unless that is all. */
+/* Passes on the part of a line, without an incomplete character at its end unless there is nothing else. */
 static void emit_part(struct stream *stream)
 {
     const size_t uncut = count_uncut(stream->line.bytes, stream->line.count),
@@ -400,7 +400,7 @@ static void emit_part(struct stream *stream)
     stream->part_us = stream->latest_us = 0;
     if (!count)
         return;
-    emit(stream, stream->line.bytes, count);
+    stream_emit(stream, stream->line.bytes, count);
     buffer_remove_front(&stream->line, count);
     if (stream->line.count)
         await_end(stream);
@@ -421,7 +421,7 @@ static const char *find_end(const struct stream *stream, const char *bytes, size
 static void emit_line(struct stream *stream)
 {
     if (stream->line.count)
-        emit(stream, stream->line.bytes, stream->line.count);
+        stream_emit(stream, stream->line.bytes, stream->line.count);
     stream->line.count = 0;
     stream->part_us = stream->latest_us = 0;
 }
@@ -433,7 +433,7 @@ void stream_feed(struct stream *stream, const char *bytes, size_t count)
         const char *end = find_end(stream, bytes, count);
         size_t piece = end ? (size_t)(end - bytes) : count;
         if (end && !stream->line.count) {
-            emit(stream, bytes, piece);
+            stream_emit(stream, bytes, piece);
         } else {
             append_or_drop(&stream->line, bytes, piece);
             if (end)

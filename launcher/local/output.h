@@ -3,7 +3,7 @@
  * Output: the ranks' lines on halayrun's own standard output and error, and in files.
  *
  * Two sinks (standard output, standard error) with a bounded buffer each; a stream for each rank and sink, which
- * collects bytes until a line is whole or no more of it comes. Threads write to the sinks and files (writer.h), so
+ * collects bytes until a line is whole or no more of it arrives. Threads write to the sinks and files (writer.h), so
  * nothing here blocks: the owner polls the descriptors, then reads and flushes.
  */
 #ifndef HALAY_LAUNCHER_OUTPUT_H
@@ -17,7 +17,7 @@
 
 struct sink {
     int fd;      /* borrowed: 1 or 2 */
-    int is_gone; /* nobody reads it any more */
+    int is_gone; /* it has no reader any more */
     int lost;    /* errno of the write that failed; 0: none has */
     int is_terminal, has_colours;
     int erases;            /* a terminal that can erase a line */
@@ -47,11 +47,11 @@ struct stream {
     struct sink *sink;     /* borrowed */
     int rank;
     int fd;              /* owned: read end of what the rank writes to; -1 once it has ended */
-    struct outlet *file; /* given away by outlet_close; NULL if there is none */
+    struct outlet *file; /* owned until outlet_close; NULL: no file */
     struct buffer copy;  /* still to be given to it */
     struct buffer line;  /* what has not been passed on of a line whose end has not come yet */
     int64_t part_us;     /* when it is passed on; 0: nothing waits */
-    int64_t latest_us;   /* when it is passed on even if more comes all the time; 0: nothing waits */
+    int64_t latest_us;   /* when it is passed on even if more arrives all the time; 0: nothing waits */
     int has_begun;       /* a part of that line was passed on */
     int is_bar;          /* that line follows a carriage return */
     int is_answered;     /* a line was typed after that part: the terminal has ended it */
@@ -75,18 +75,18 @@ void output_awake(struct output *output);
 /* Writes everything, however long the readers of standard output and error take. A file that takes nothing for a minute
  * is given up, and reported. */
 void output_finish(struct output *output);
-int output_is_lost(const struct output *output); /* a write failed, other than because nobody reads */
+int output_is_lost(const struct output *output); /* a write failed, but not for want of a reader */
 int output_is_full(const struct output *output); /* a sink is, or the files are: read nothing more for them */
 
 /* A line of halayrun's own, in order with the ranks' lines on standard error. */
 void output_say(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* which: 0 standard output, 1 standard error (whose tail is kept). Takes fd and makes it non-blocking; -1: bytes are
- * fed. path: a copy goes there; may be NULL. appends: keep what the file has. 0 if the file cannot be created or there
- * is no memory (reported); call stream_fini all the same. */
+ * fed. path: a copy goes there; may be NULL. appends: keep what the file has. 0 without memory or if the file cannot
+ * be created (reported); call stream_fini all the same. */
 int stream_init(struct stream *stream, struct output *output, int rank, int which, int fd, const char *path,
                 int appends);
-/* For a stream without a descriptor (fd -1): feed it bytes that came another way, and end the last line. */
+/* For a stream without a descriptor (fd -1): feeds it bytes that arrived another way, and ends the last line. */
 void stream_feed(struct stream *stream, const char *bytes, size_t count);
 void stream_end_line(struct stream *stream);
 int stream_is_read(const struct stream *stream); /* its sink's reader is there, or it has a file */

@@ -20,14 +20,14 @@ struct writer_failure {
 };
 
 /* The writer is full with this number of bytes. wake_fd, borrowed: an eventfd, which is written when a full writer has
- * room again and when a write has failed; -1: none. NULL: there is no thread (reported). */
+ * room again and when a write has failed; -1: none. NULL: no thread could be made (reported). */
 struct writer *writer_create(size_t room, int wake_fd);
 /* name: copied. owns: fd is closed with the outlet; otherwise other programs may write to it, too. NULL: no memory
  * (reported); fd remains the caller's. */
 struct outlet *writer_open(struct writer *writer, int fd, int owns, const char *name);
 int writer_is_full(const struct writer *writer); /* not once it is given up */
 
-/* Never blocks. Bytes are dropped after a write has failed, and if there is no memory. */
+/* Never blocks. Bytes are dropped after a write has failed, and without memory. */
 void outlet_put(struct outlet *outlet, const char *bytes, size_t count);
 int outlet_has_failed(const struct outlet *outlet); /* and its failure may not have been taken yet */
 /* Closes it when all is written. The writer frees it. */
@@ -38,7 +38,8 @@ int writer_take_failure(struct writer *writer, struct writer_failure *failure);
 /* Blocks until all is written. If nothing is written for that time (below 0: any time), the rest is given up, and what
  * is put later: a failure of each outlet. */
 void writer_finish(struct writer *writer, int patience_ms);
-/* What is not written is lost. If a write blocks, thread, descriptors and memory stay until the process ends. */
+/* Bytes that are not written are lost. If a write blocks, thread, descriptors and memory stay until the process ends.
+ */
 void writer_destroy(struct writer *writer);
 
 #endif

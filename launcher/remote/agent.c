@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Agent: one loop, like the job's (job.c), but it decides nothing: it does what it is told and reports.
+ * Agent: one loop, like the job's (job.c), but it decides nothing: it carries out orders and reports.
  *
  *     halayrun -- ssh -- sshd -- front -- agent -- rank 2 -> ...
  *                                    \          \-- rank 3 -> ...
  *                                     lifeline
  *
  * It kills all its descendants and ends when its standard input ends (halayrun or ssh has died, or the connection is
- * closed), when it has heard nothing for the plan's silence_ms (the other host or the network is gone), or when its
+ * closed), when it has received nothing for the plan's silence_ms (the other host or the network is gone), or when its
  * front has died; and the front does the same if the agent dies. Ranks' output is read only while there is room to
  * pass it on.
  *
@@ -39,7 +39,7 @@
 #include <unistd.h>
 
 enum { PLAN_MS = 120000, REACH_MS = 5000, READ_BYTES = 1 << 16, EXIT_GONE = 1 };
-enum { LEAVE_MS = 50 };           /* there is no event when leftovers have ended: look this often */
+enum { LEAVE_MS = 50 };           /* the end of leftovers causes no event: look this often */
 #define OUT_MAX ((size_t)1 << 20) /* what may wait to be sent before ranks have to wait */
 
 struct rank_streams {
@@ -65,9 +65,9 @@ struct agent {
     int64_t heard_us, sent_us;
     int64_t sampled_us;          /* when samples were sent last */
     struct rank_sample *samples; /* owned: (plan.size), where they are wanted */
-    int was_told;                /* a signal has told the ranks to end */
-    int has_lost;                /* nobody is left to report to */
-    int is_cut_off;              /* because it has heard nothing */
+    int was_told;                /* the ranks have a signal to end */
+    int has_lost;                /* halayrun cannot be reached any more */
+    int is_cut_off;              /* because it has received nothing */
 };
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -90,7 +90,8 @@ static void send_out(struct agent *agent)
         agent->has_lost = 1;
 }
 
-/* Once it is, it stays so: halayrun must not get the ends of ranks that are killed because it was not heard. */
+/* Returns nonzero, from then on, if halayrun is gone or silent: it must not get the ends of ranks that are killed
+ * because of that. */
 static int is_alone(struct agent *agent)
 {
     if (!agent->has_lost && halay_now_us() - agent->heard_us > (int64_t)agent->plan.silence_ms * 1000)
@@ -107,7 +108,7 @@ static pid_t pid_of(const struct agent *agent, int rank)
     return i >= 0 && i < agent->plan.count ? agent->pids[i] : 0;
 }
 
-/* Of this host's ranks, and in an elastic job of whatever ranks its processes have become. */
+/* Sends samples of this host's ranks, and in an elastic job of all ranks that its processes have become. */
 static void send_samples(struct agent *agent)
 {
     struct host_sample host;
@@ -193,7 +194,7 @@ static void agent_reap(struct agent *agent)
             continue;
         agent->running--;
         halay_host_ranks_ended(&agent->host_ranks, agent->plan.first + i);
-        for (int which = 0; which < 2; which++) /* its output comes before its end, if there is room for it */
+        for (int which = 0; which < 2; which++) /* its output precedes its end, if there is room for it */
             pass_stream(agent, i, which);
         if (status && !agent->was_told)
             keep_records(agent);
@@ -215,7 +216,7 @@ static void feed_rank0(struct agent *agent)
     }
 }
 
-/* ---- what it is told --------------------------------------------------------------------------------------------- */
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
 
 static int ends_ranks(int signal)
 {
@@ -243,7 +244,7 @@ static void agent_signal_ranks(struct agent *agent, const struct frame *frame)
         local_ranks_signal_one(&agent->local_ranks, i, (int)frame->number);
 }
 
-/* Sends a rank's record, unless so much waits to be sent that ranks have to wait: halayrun asks again. */
+/* Sends a rank's record, unless ranks have to wait for the bytes that are still to be sent: halayrun asks again. */
 static void send_record(struct agent *agent, int rank)
 {
     struct buffer file = { 0 };
@@ -324,7 +325,7 @@ static void agent_take_signals(struct agent *agent)
             agent_reap(agent);
         } else if (ends_ranks((int)info.ssi_signo)) {
             agent->was_told = 1;
-            /* This host is shutting down, or somebody there wants to end the job. */
+            /* This host is shutting down, or a user of it wants to end the job. */
             say("%s: passed on to the ranks of this host", signal_name((int)info.ssi_signo));
             local_ranks_signal(&agent->local_ranks, (int)info.ssi_signo);
         }
@@ -408,7 +409,7 @@ static void agent_send_rest(struct agent *agent)
 
 /* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
-/* The first frame that is no sign of life. 1 if it is a plan. */
+/* Takes the first frame that is not a sign of life. Returns 1 if it is a plan. */
 static int take_plan(struct agent *agent, const struct frame *frame, size_t used)
 {
     int ok = frame->kind == FRAME_PLAN && host_plan_read(frame->bytes, frame->count, &agent->plan);
@@ -420,7 +421,7 @@ static int take_plan(struct agent *agent, const struct frame *frame, size_t used
     return ok;
 }
 
-/* 0 if no plan comes in time. */
+/* Returns 0 if no plan arrives in time. */
 static int await_plan(struct agent *agent)
 {
     const int64_t deadline_us = halay_deadline_us(PLAN_MS);
@@ -460,7 +461,7 @@ static const char *named_network(void)
     return network && *network ? network : NULL;
 }
 
-/* Rank 0's host finds it and says so; all others get the port, and the address unless it is the one where they reach
+/* Rank 0's host finds and reports it. All others get the port, and the address unless it is the one where they reach
  * the store. */
 static enum halay_status agent_find_master(struct agent *agent)
 {
@@ -661,7 +662,7 @@ int agent_run(const struct job_setting *setting)
         processes_end_descendants();
     } else {
         agent.heard_us = halay_now_us();
-        agent.has_lost = !obey_frames(&agent); /* frames that came together with the plan */
+        agent.has_lost = !obey_frames(&agent); /* frames that arrived together with the plan */
         while (agent.running && !is_alone(&agent))
             agent_turn(&agent);
         agent_end_leftovers(&agent);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Agent: halayrun on another host. It starts that host's ranks, sends their output and their ends to the halayrun that
- * called it, and leaves nothing behind when that one, or the connection with it, is gone.
+ * called it, and leaves no process when that halayrun, or the connection with it, is gone.
  */
 #ifndef HALAY_LAUNCHER_AGENT_H
 #define HALAY_LAUNCHER_AGENT_H

@@ -64,7 +64,7 @@ int link_start(struct host_link *link, const struct host_plan *plan);
 /* At any time; ignored if the agent no longer listens. */
 void link_signal(struct host_link *link, int signal);
 void link_signal_rank(struct host_link *link, int rank, int signal);
-void link_fetch(struct host_link *link, int rank); /* its record comes as an event */
+void link_fetch(struct host_link *link, int rank); /* its record arrives as an event */
 void link_keep(struct host_link *link);            /* the ranks' records stay there, since the job has failed */
 void link_kill(struct host_link *link);
 /* Kill its ssh, or what is in ssh's place, if there is one. It is reaped like any other. */

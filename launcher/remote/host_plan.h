@@ -14,11 +14,11 @@ struct host_plan {
     int local;        /* the local rank of the first; others of that host may have been started before */
     int local_size;   /* how many ranks may run on that host */
     int size;         /* ranks of the job */
-    int world;        /* likewise, as WORLD_SIZE; 0: their ranks cannot be known yet */
+    int world;        /* ranks of the job, as WORLD_SIZE; 0: they cannot be known yet */
     int node, nodes;  /* this host's number, as GROUP_RANK, and how many hosts there are */
     int master_port;  /* master.h; 0: this is rank 0's host, which finds it */
     int binding;      /* enum binding */
-    int grace_ms;     /* for what the ranks leave behind */
+    int grace_ms;     /* for processes that the ranks leave */
     int block;        /* number of ranks of rank 0's host; 0: hosts' ranks may change, or don't follow each other */
     int silence_ms;   /* without a frame, until halayrun and agent give each other up; SILENCE_LEAST_MS or more */
     int keeps_record; /* 0: the ranks' records are removed at the end */
@@ -32,10 +32,10 @@ struct host_plan {
     char **command;
 };
 
-/* Append the plan as bytes; 0 if there is no memory. */
+/* Appends the plan as bytes. Returns 0 without memory. */
 int host_plan_write(const struct host_plan *plan, struct buffer *to);
-/* 0 if these bytes are no plan, or there is no memory: then *plan is empty. *plan owns its strings and lists; lists end
- * with NULL. */
+/* Returns 0 if these bytes are not a plan, or without memory: then *plan is empty. *plan owns its strings and lists;
+ * lists end with NULL. */
 int host_plan_read(const char *bytes, size_t count, struct host_plan *plan);
 void host_plan_fini(struct host_plan *plan); /* of host_plan_read; wipes the secret */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Indexed Job: names only. Pod 0's address may not be known yet; whoever connects looks it up again.
+ * Indexed Job: names only. Pod 0's address may not be known yet: each attempt to connect looks it up again.
  */
 #include "launcher/remote/indexed_job.h"
 #include <netdb.h>

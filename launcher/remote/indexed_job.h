@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* Derives pod 0's domain name from that of pod index, "train-2.train.default.svc.cluster.local". Returns NULL and the
- * name, or what is missing (static): a sentence's part that says how to set it in the manifest. */
+ * name, or what is missing (static): the part of a sentence on how to set it in the manifest. */
 const char *indexed_job_first(const char *own_name, int index, char *first, size_t size);
 
 /* As above, for this pod: its domain name is looked up. */

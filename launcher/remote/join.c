@@ -2,7 +2,7 @@
  *
  * Join: from the options of one node to its part in the job.
  *
- * The same command line may be given on every node: node 0 is where --join's address is, unless --node-rank says it.
+ * The same command line may be given on every node: node 0 has --join's address, or --node-rank 0.
  */
 #include "launcher/remote/join.h"
 #include "base/config.h"
@@ -93,8 +93,8 @@ static int check_options(const struct options *options)
     return 0;
 }
 
-/* Whether this is node 0; or an exit code below zero (reported). */
-static int leads(struct halay_log *log, const struct options *options, const char *host)
+/* Returns nonzero if this is node 0, or an exit code below zero (reported). */
+static int is_leader(struct halay_log *log, const struct options *options, const char *host)
 {
     int is_leader = options->node_rank == 0 || options->nodes == 1 ||
                     (options->node_rank < 0 && options->nodes && layout_is_here(log, host));
@@ -104,7 +104,7 @@ static int leads(struct halay_log *log, const struct options *options, const cha
         return -EXIT_USAGE;
     }
     if (is_leader && !*options->command) {
-        say("which program? node 0 says it: halayrun --nnodes N --join HOST program");
+        say("which program? node 0 gives it: halayrun --nnodes N --join HOST program");
         return -EXIT_USAGE;
     }
     return is_leader;
@@ -127,7 +127,7 @@ static void write_command(char *const *words, char text[COMMAND_MAX])
 
 static int print_follower(const struct join *join)
 {
-    printf("# this node joins the job of '%s', port %d, and starts what that tells it\n", join->leader, join->port);
+    printf("# this node joins the job of '%s', port %d, and starts the ranks that it gets\n", join->leader, join->port);
     return 0;
 }
 
@@ -180,13 +180,13 @@ int join_run(struct halay_log *log, struct options *options,
     if (gethostname(name, sizeof name - 1) < 0 || !*name)
         snprintf(name, sizeof name, "a node without a name");
     write_command(options->command, command);
-    int is_leader = leads(log, options, host);
-    code = is_leader < 0 ? -is_leader : 0;
+    const int leads = is_leader(log, options, host);
+    code = leads < 0 ? -leads : 0;
     if (!code && !options->dry_run && join.nodes != 1) /* there are others */
         code = find_secret(log, options, &join);
-    if (!code && !is_leader && options->dry_run)
+    if (!code && !leads && options->dry_run)
         code = print_follower(&join);
-    else if (!code && is_leader)
+    else if (!code && leads)
         join_lead(&join, options, run, &result);
     else if (!code)
         join_follow(&join, &result);

@@ -2,11 +2,11 @@
  *
  * Join: halayrun runs on every node of a job, and all of them start it together, without ssh.
  *
- *     node 0 leads: it listens until the others have come, then runs the job: the store, all output
+ *     node 0 leads: it listens until the others have joined, then runs the job: the store, all output
  *        |  tunnels (tunnel.h), in ssh's place, opened by the others
- *     node 1 follows: it calls node 0, is told to begin, is the agent of its ranks, and learns how the job has ended
+ *     node 1 follows: it calls node 0, gets the order to begin, is the agent of its ranks, and learns how the job ended
  *
- * What both say is in join_talk.h. Every node ends with the job's exit code.
+ * join_talk.h has their messages. Every node ends with the job's exit code.
  */
 #ifndef HALAY_LAUNCHER_JOIN_H
 #define HALAY_LAUNCHER_JOIN_H
@@ -17,7 +17,7 @@
 #include "launcher/remote/join_talk.h"
 #include <limits.h>
 
-enum { JOIN_PORT = 7778, JOIN_START_MS = 15 * 60 * 1000 }; /* unless the user says another port, another time */
+enum { JOIN_PORT = 7778, JOIN_START_MS = 15 * 60 * 1000 }; /* unless the user gives another port, another time */
 
 /* How one node takes part. */
 struct join {
@@ -27,11 +27,11 @@ struct join {
     const char *command;   /* borrowed: the program and its words, as text; "": not given */
     const char *interface; /* borrowed: where node 0 listens; NULL: at its address, if that is one */
     int port;
-    int nodes;     /* of the job, at most; 0: this follower was not told */
+    int nodes;     /* of the job, at most; 0: this follower does not know */
     int least;     /* of a range; otherwise as nodes */
     int node;      /* this one's number; -1: in order of arrival */
     int ranks;     /* of this node */
-    int is_chosen; /* the user has said how many; else node 0's choice counts */
+    int is_chosen; /* the user has given ranks; else node 0's choice counts */
     int start_ms;  /* how long to wait for each other */
     unsigned char secret[HALAY_SECRET_BYTES];
     char own_secret[PATH_MAX]; /* the user's own file, which it is from (join_secret.h); "": it is not */
@@ -39,12 +39,12 @@ struct join {
 
 struct join_result {
     int code;
-    char text[TALK_TEXT_MAX]; /* host of the first cause, newline, the lines about it; "" if there is none */
+    char text[TALK_TEXT_MAX]; /* host of the first cause, newline, the lines about it; "": no failure */
 };
 
-/* Be node 0: wait for the others, have run start the job with options->joined, tell the others how it ended. run writes
- * the first cause of a failure to cause_fd, in the form of join_result's text. With options->dry_run nobody is waited
- * for. *result is always filled in; errors have been reported. */
+/* Leads as node 0: waits for the others, lets run start the job with options->joined, and reports to them how it ended.
+ * run writes the first cause of a failure to cause_fd, in the form of join_result's text. options->dry_run waits for no
+ * node. *result is always filled in; errors have been reported. */
 void join_lead(const struct join *join, struct options *options,
                int (*run)(struct halay_log *log, struct options *options, int cause_fd), struct join_result *result);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Join's door. A job may begin several times (--max-restarts). Each time every node gets a new ticket and opens the two
- * tunnels of an agent with it. All nodes are told at once, when none is missing: an agent does not wait for long. If
- * one is lost before all tunnels are there, those that are there are closed, and it begins anew.
+ * tunnels of an agent with it. All nodes get the order at once, when none is missing: an agent does not wait for
+ * long. If one is lost before all tunnels are open, the others' are closed, and it begins anew.
  *
  * Messages between the processes are packets of struct door_message; one that brings a node's tunnels carries both
  * descriptors.
@@ -71,7 +71,7 @@ static int send_message(int fd, const struct door_message *message, const struct
     return poll(&room, 1, DOOR_SEND_MS) > 0 && sendmsg(fd, &packet, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
 
-/* pair: gets the descriptors and keys, if some came. 0 if the other end is gone. */
+/* pair: gets the descriptors and keys of the message, if it has some. Returns 0 if the other end is gone. */
 static int receive_message(int fd, struct door_message *message, struct tunnel_pair *pair)
 {
     struct iovec bytes = { message, sizeof *message };
@@ -227,7 +227,7 @@ static void admit_late(struct keeper *k, struct talk *talk, const struct talk_he
     talk_send(&node.talk, TALK_NOTE, waits, sizeof waits - 1);
 }
 
-/* After its hello a node sends at most the reason why it goes: whatever comes is its end. */
+/* After its hello a node sends at most the reason why it leaves: any bytes are its end. */
 static int has_gone(struct talk *talk, char why[TALK_TEXT_MAX])
 {
     enum talk_kind kind;
@@ -279,8 +279,8 @@ static void keep_pair(struct lead *lead, const struct tunnel *tunnel, uint32_t p
     close(tunnel->fd);
 }
 
-/* What was begun: the agents end with their tunnels. */
-static void withdraw(struct lead *lead)
+/* Ends a start that has begun: the agents end with their tunnels. */
+static void withdraw_start(struct lead *lead)
 {
     for (int i = 1; i < lead->count; i++) {
         if (lead->at[i].told_us)
@@ -294,7 +294,7 @@ static void fail_to_begin(struct keeper *k, const char *why)
 {
     struct door_message message = { .kind = DOOR_HAS_FAILED };
 
-    withdraw(k->lead);
+    withdraw_start(k->lead);
     k->is_beginning = 0;
     snprintf(message.text, sizeof message.text, "%s", why);
     send_message(k->control, &message, NULL);
@@ -315,7 +315,7 @@ static void tell_to_begin(struct lead *lead)
     }
 }
 
-/* One that was told and does not come, without being seen to be gone. */
+/* Loses a node that has the order to begin and opens no tunnels, though its connection is open. */
 static void give_up_silent(struct keeper *k)
 {
     struct lead *lead = k->lead;
@@ -325,7 +325,7 @@ static void give_up_silent(struct keeper *k)
         if (has_node_tunnels(lead, i) || !node->told_us || halay_now_us() - node->told_us < (int64_t)BEGIN_MS * 1000)
             continue;
         if (k->keeps_places)
-            say("node %d, '%s', is lost: it was told to begin, and does not", i, node->name);
+            say("node %d, '%s', is lost: it does not begin", i, node->name);
         talk_close(&node->talk);
     }
 }
@@ -338,13 +338,13 @@ static void wait_for_lost(struct keeper *k, int i)
     char why[512];
 
     if (!k->keeps_places) {
-        snprintf(why, sizeof why, "node '%.200s' is lost: it was told to begin, and %s", node->name,
+        snprintf(why, sizeof why, "node '%.200s' is lost: after the order to begin it %s", node->name,
                  node->told_us && halay_now_us() - node->told_us >= (int64_t)BEGIN_MS * 1000 ? "does not"
                                                                                              : "has ended");
         fail_to_begin(k, why);
         return;
     }
-    withdraw(k->lead);
+    withdraw_start(k->lead);
     if (waited_us >= (int64_t)start_ms * 1000) {
         snprintf(why, sizeof why, "node %d, '%.200s', did not come again within %g s (--start-timeout)", i, node->name,
                  start_ms / 1000.0);
@@ -369,8 +369,8 @@ static void remove_lost(struct lead *lead)
     }
 }
 
-/* Those that are left close up, and spares follow as long as there is room. Nodes that were told to begin are not
- * disturbed by one that comes. */
+/* The remaining nodes close up, and spares follow while there is room. A node that arrives does not disturb those that
+ * have the order to begin. */
 static void seat_nodes(struct keeper *k, int is_told)
 {
     struct lead *lead = k->lead;
@@ -378,7 +378,7 @@ static void seat_nodes(struct keeper *k, int is_told)
 
     if (!has_lost && (is_told || !k->spare_count || lead->count == lead->join->nodes))
         return;
-    withdraw(lead); /* no node keeps tunnels: numbers change */
+    withdraw_start(lead); /* no node keeps tunnels: numbers change */
     remove_lost(lead);
     while (lead->count < lead->join->nodes && k->spare_count) {
         lead->at[lead->count++] = k->spares[0];
@@ -396,7 +396,7 @@ static void wait_for_more(struct keeper *k)
     char why[512];
 
     if (waited_us >= (int64_t)join->start_ms * 1000) {
-        snprintf(why, sizeof why, "%d of at least %d nodes %s left, and no other came within %g s (--start-timeout)",
+        snprintf(why, sizeof why, "%d of at least %d nodes %s left, and no other joined within %g s (--start-timeout)",
                  here, join->least, here == 1 ? "is" : "are", most);
         fail_to_begin(k, why);
     } else if (halay_deadline_passed(k->say_us)) {
@@ -488,7 +488,7 @@ static void take_request(struct keeper *k)
         end_keeper(k, message.code, message.text);
     if (message.kind != DOOR_ASKS_BEGIN)
         return;
-    withdraw(k->lead);
+    withdraw_start(k->lead);
     k->is_beginning = 1;
     k->has_offered = 0;
     k->asked_us = k->say_us = halay_now_us();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Join's door: the process of node 0 that holds the connections with the other nodes (join_talk.h) and the port, while
- * the job runs in another one. It tells the nodes to begin, hands the tunnels of their agents to the process that asked
- * for it, and tells them how the job ended. A node that calls later gets the place of one that is lost, or waits for
- * one, if the job may be restarted; otherwise it is refused. Where the number of nodes is a range, each start is with
- * all nodes that are there, numbered anew, and a node that calls later lets the job start again.
+ * the job runs in another one. It orders the nodes to begin, hands the tunnels of their agents to the process that
+ * asked for it, and reports to them how the job ended. A node that calls later gets the place of one that is lost, or
+ * waits for one, if the job may be restarted; otherwise it is refused. Where the number of nodes is a range, each start
+ * is with all nodes that are there, numbered anew, and a node that calls later lets the job start again.
  *
  *     halayrun (front) ---- socket ----+
  *        | fork                        door ==== talks, port ==== the other nodes
@@ -22,7 +22,7 @@ struct host_list;
 struct lead;
 
 struct join_door {
-    int fd;                    /* of its socket; readable when join_door_take has something; -1: there is none */
+    int fd;                    /* of its socket; readable when join_door_take has something; -1: no door */
     int room;                  /* for nodes, in hosts and pairs */
     struct host_list *hosts;   /* borrowed: those of the last start, filled in by join_door_take */
     struct tunnel_pair *pairs; /* borrowed: filled in by join_door_take */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Join, the other nodes: call node 0, wait to be told to begin, and serve the job as an agent, each time in a child.
+ * Join, the other nodes: call node 0, wait for the order to begin, and serve the job as an agent, each time in a child.
  *
  * The agent reads and writes plain bytes on pipes, in place of standard streams. A child of its front, the relay, holds
  * the connections and encrypts (relay.h):
@@ -9,8 +9,8 @@
  *        ======= talk === this process --- fork ----^
  *
  * The relay ends when the agent's streams do, or with the front. If it ends earlier, the agent's standard input
- * ends, and the agent knows what that means. The end of the job comes through the talk's tunnel, when the ranks of all
- * nodes have ended, however long after those of this one. If that tunnel ends without it, node 0 is lost.
+ * ends, and the agent knows what that means. The end of the job arrives through the talk's tunnel, when the ranks of
+ * all nodes have ended, however long after those of this one. If that tunnel ends without it, node 0 is lost.
  *
  * Signals that ask this node to stop are passed on to the agent, and then to its ranks. A node that was asked does not
  * begin again: it leaves, and its place is free for another.
@@ -230,7 +230,7 @@ static void leave_job(struct follow *f)
 {
     char text[64];
 
-    int n = snprintf(text, sizeof text, "it was told to stop by %s", signal_name(f->told));
+    int n = snprintf(text, sizeof text, "it was stopped by %s", signal_name(f->told));
     if (f->has_begun) {
         say("%s: this node leaves the job", signal_name(f->told));
         talk_send(&f->talk, TALK_NOTE, text, (size_t)n);
@@ -240,7 +240,7 @@ static void leave_job(struct follow *f)
     f->is_over = 1;
 }
 
-/* The lines behind the first one's host. */
+/* Returns the lines after the first one, which has the host. */
 static void say_cause(const char *text)
 {
     const char *at = strchr(text, '\n');
@@ -357,7 +357,7 @@ static int open_signals(struct follow *f)
     return f->signal_fd >= 0;
 }
 
-/* What node 0 sends, until the end, and that of the agent. */
+/* Takes what node 0 sends, until the end of the job and of the agent. */
 static void follow_leader(struct follow *f)
 {
     if (!open_signals(f)) {

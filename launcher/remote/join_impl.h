@@ -20,7 +20,7 @@ struct node {
     int ranks, is_chosen;
     char host[TALK_NAME_MAX]; /* as it calls itself */
     char name[NODE_NAME_MAX]; /* no other node has the same */
-    int64_t told_us;          /* when it was told to begin, and its tunnels are expected; 0: not */
+    int64_t told_us;          /* when it got the order to begin, and its tunnels are expected; 0: not */
 };
 
 struct lead {
@@ -32,12 +32,12 @@ struct lead {
     uint32_t tickets;
     struct pending *pending; /* owned */
     int listener;
-    char refused_from[HALAY_ADDRESS_TEXT]; /* the last caller that was said to be refused */
-    int64_t say_us, say_least_us;          /* when the user is told how many are here: in any case, if it changed */
+    char refused_from[HALAY_ADDRESS_TEXT]; /* the last caller that was reported as refused */
+    int64_t say_us, say_least_us;          /* when the number of nodes is reported: in any case, if it changed */
     int has_changed;
-    int64_t arrived_us;        /* when the last node came */
+    int64_t arrived_us;        /* when the last node joined */
     struct host_list hosts;    /* names borrowed from at */
-    struct tunnel_pair *pairs; /* owned: room likewise; by number */
+    struct tunnel_pair *pairs; /* owned: (room) by number */
     char why[TALK_TEXT_MAX / 2];
 };
 
@@ -46,14 +46,14 @@ void lead_check_hello(const struct lead *lead, const struct talk_hello *hello, c
 /* Sends why, and closes the talk. */
 void lead_refuse(struct talk *talk, const char *name, const char *why);
 void lead_warn_of_command(const struct lead *lead, const struct talk_hello *hello);
-/* Reports a caller that was sent away before it could send its name; once, however often it comes. */
+/* Reports a caller that was refused before it could send its name; once, however often it calls. */
 void lead_report_refused(struct lead *lead);
 uint32_t lead_new_ticket(struct lead *lead);
-/* Whether the number of nodes may change, between join->least and join->nodes. */
+/* Returns nonzero if the number of nodes may change, between join->least and join->nodes. */
 int lead_is_range(const struct lead *lead);
-/* Whether a job of a range may begin: with all nodes, or when no more have come for a short time. */
+/* Returns nonzero if a job of a range may begin: with all nodes, or when no more have joined for a short time. */
 int lead_is_last_call_over(const struct lead *lead);
-/* Returns the number of ranks of a node that came with that hello, unless -np is dealt out. */
+/* Returns the number of ranks of a node by its hello, unless -np is dealt out. */
 int lead_ranks_of(const struct lead *lead, const struct talk_hello *hello);
 /* Gives all nodes their names. */
 void lead_name_nodes(struct lead *lead);

@@ -2,7 +2,7 @@
  *
  * Join, node 0: a caller has to prove the secret (pending.h), then sends a hello, and is refused with a reason or
  * one of the nodes. When all are there their connections are handed to a process of their own (join_door.h), which
- * tells them to begin and gets the tunnels of their agents. The job's processes are forked after that.
+ * orders them to begin and gets the tunnels of their agents. The job's processes are forked after that.
  */
 #include "base/clock.h"
 #include "base/net/listen.h"
@@ -24,7 +24,7 @@
 
 enum { SAY_LEAST_MS = 1000, NAMES_SHOWN = 16, TICKETS = 1 << 20 };
 
-/* Why there is no job, for the user and for the other nodes. Returns the exit code. */
+/* Reports why no job starts, to the user and the other nodes. Returns the exit code. */
 __attribute__((format(printf, 2, 3))) static int fail(struct lead *lead, const char *format, ...)
 {
     va_list args;
@@ -58,7 +58,7 @@ int lead_ranks_of(const struct lead *lead, const struct talk_hello *hello)
     return lead->at[0].is_chosen && !hello->is_chosen ? lead->at[0].ranks : hello->ranks;
 }
 
-/* ---- who comes --------------------------------------------------------------------------------------------------- */
+/* ---- callers ----------------------------------------------------------------------------------------------------- */
 
 void lead_check_hello(const struct lead *lead, const struct talk_hello *h, char *why, size_t size)
 {
@@ -71,7 +71,7 @@ void lead_check_hello(const struct lead *lead, const struct talk_hello *h, char 
     else if (h->nodes && h->nodes != nodes)
         snprintf(why, size, "it was started for %d nodes, and node 0 for %d", h->nodes, nodes);
     else if (h->node == 0 || h->node < -1 || h->node >= nodes)
-        snprintf(why, size, "node rank %d is none of 1 to %d", h->node, nodes - 1);
+        snprintf(why, size, "node rank %d is not from 1 to %d", h->node, nodes - 1);
     else if (h->ranks < 1 || h->ranks > RANKS_MAX || !*h->name)
         snprintf(why, size, "its hello is not understood");
 }
@@ -106,7 +106,7 @@ void lead_warn_of_command(const struct lead *lead, const struct talk_hello *hell
             hello->command);
 }
 
-static void admit(struct lead *lead, const struct tunnel *tunnel)
+static void admit_caller(struct lead *lead, const struct tunnel *tunnel)
 {
     struct talk_hello hello;
     struct talk talk;
@@ -134,7 +134,7 @@ static void admit(struct lead *lead, const struct tunnel *tunnel)
     lead->arrived_us = halay_now_us();
 }
 
-/* Once told to wait, a node says nothing: whatever comes is its end. */
+/* While it waits, a node sends nothing: any bytes are its end. */
 static void drop_gone(struct lead *lead)
 {
     for (int i = 1; i < lead->count;) {
@@ -215,7 +215,7 @@ static int await_nodes(struct lead *lead)
             halay_deadline_left_ms(lead->count < least ? deadline_us : lead->arrived_us + (int64_t)LAST_CALL_MS * 1000);
         if (pending_next(lead->pending, ms < LEAD_TURN_MS ? ms : LEAD_TURN_MS, &tunnel, &purpose)) {
             if (purpose == TUNNEL_TALK)
-                admit(lead, &tunnel);
+                admit_caller(lead, &tunnel);
             else
                 close(tunnel.fd);
         }
@@ -225,7 +225,8 @@ static int await_nodes(struct lead *lead)
     if (lead->count >= least)
         return 0;
     list_names(lead, names, sizeof names);
-    return fail(lead, "%d of %d nodes came within %g s: %s", lead->count, least, lead->join->start_ms / 1000.0, names);
+    return fail(lead, "%d of %d nodes joined within %g s: %s", lead->count, least, lead->join->start_ms / 1000.0,
+                names);
 }
 
 /* ---- who is who -------------------------------------------------------------------------------------------------- */
@@ -280,7 +281,8 @@ static void number_nodes(struct lead *lead)
     lead_name_nodes(lead);
 }
 
-/* How many ranks each takes: what was said there, or else here; or -np dealt out evenly, or what each has room for. */
+/* Sets the ranks of each node: its own number, or else this node's; or -np dealt out evenly, or what each has room for.
+ */
 static int deal_ranks(struct lead *lead)
 {
     const struct node *own = &lead->at[0];
@@ -400,7 +402,7 @@ static int gather_none(struct lead *lead, int is_imagined)
 }
 
 /* Until all or enough are there; then they wait for what to start. 0, or an exit code. */
-static int gather(struct lead *lead, struct join_door *door)
+static int gather_nodes(struct lead *lead, struct join_door *door)
 {
     int code = open_port(lead);
 
@@ -417,7 +419,7 @@ static int gather(struct lead *lead, struct join_door *door)
     return code;
 }
 
-/* What run has written there, with this host's name if it names none, so that the other nodes know too. */
+/* Reads the cause that run has written, and adds this host's name if it has none, so that the other nodes know it. */
 static void read_cause(const struct lead *lead, int fd, char *text, size_t size)
 {
     char cause[TALK_TEXT_MAX / 2];
@@ -451,7 +453,7 @@ void join_lead(const struct join *join, struct options *options,
     *result = (struct join_result){ .code = cause_fd < 0 ? say_no_memory() : lead_init(&lead) };
     if (!result->code)
         result->code =
-            join->nodes > 1 && !options->dry_run ? gather(&lead, &door) : gather_none(&lead, options->dry_run);
+            join->nodes > 1 && !options->dry_run ? gather_nodes(&lead, &door) : gather_none(&lead, options->dry_run);
     if (!result->code) {
         options->joined = &lead.hosts;
         options->tunnels = lead.pairs;
@@ -466,10 +468,10 @@ void join_lead(const struct join *join, struct options *options,
         close(cause_fd);
     }
     if (!join_door_close(&door, result->code, result->text)) {
-        say("the process that talks with the other nodes has ended: they are not told how the job ended");
+        say("the process that talks with the other nodes has ended: they do not learn how the job ended");
         result->code = result->code ? result->code : EXIT_FAILURE;
     }
-    for (int i = 1; i < lead.count; i++) /* if there is no door yet */
+    for (int i = 1; i < lead.count; i++) /* before the door is open */
         talk_send_end(&lead.at[i].talk, result->code, result->text);
     lead_fini(&lead);
 }

@@ -52,7 +52,7 @@ static int read_secret_file(const struct join_secret_file *file, char *bytes, si
     return EXIT_FAILURE;
 }
 
-/* What may be words becomes a key in their place. 0, or an exit code (reported). */
+/* Derives a key from bytes that may be words. Returns 0, or an exit code (reported). */
 static int stretch(struct halay_log *log, char *bytes, size_t *count)
 {
     unsigned char key[HALAY_SECRET_BYTES];
@@ -117,7 +117,7 @@ static const char remedy[] =
 int join_secret_find_own(char path[PATH_MAX])
 {
     if (!halay_user_secret_path(path)) {
-        say("--join needs a secret between the nodes, and there is no home folder (HOME) to keep one in: %s", remedy);
+        say("--join needs a secret between the nodes, and HOME is not set, where one would be kept: %s", remedy);
         return EXIT_USAGE;
     }
     if (access(path, F_OK) == 0 || halay_user_secret_make(path))

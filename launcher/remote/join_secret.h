@@ -15,12 +15,12 @@
 
 /* A file that a secret is in. */
 struct join_secret_file {
-    const char *path; /* borrowed; NULL: there is none */
+    const char *path; /* borrowed; NULL: no file */
     int is_platforms; /* its permissions are not the user's to choose, and only this job is on the host */
 };
 
-/* Derives the secret from what is common to the nodes (parts), the file, and HALAY_SECRET; *is_secret says whether
- * there was one of the last two. 0, or an exit code (reported). */
+/* Derives the secret from what is common to the nodes (parts), the file, and HALAY_SECRET; *is_secret: one of the
+ * last two was there. Returns 0, or an exit code (reported). */
 int join_secret_derive(struct halay_log *log, const struct halay_secret_part parts[3],
                        const struct join_secret_file *file, unsigned char secret[HALAY_SECRET_BYTES], int *is_secret);
 

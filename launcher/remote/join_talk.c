@@ -17,7 +17,7 @@
 
 enum { SEND_MS = 3000, REST_MS = 5000 };
 
-/* While nothing is said, nothing else would notice that the other machine is gone. */
+/* On a silent connection, nothing else would notice that the other machine is gone. */
 static void keep_alive(int fd)
 {
     static const struct {
@@ -110,7 +110,7 @@ int talk_receive(struct talk *talk, int64_t deadline_us, enum talk_kind *kind, c
     return 1;
 }
 
-/* The next line of *text, which is moved behind it; the last one is the rest. */
+/* Returns the next line of *text, and moves *text to the one after it; the last one is the rest. */
 static const char *next_line(char **text)
 {
     char *line = *text, *end = strchr(line, '\n');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Join's talk: what node 0 and another node say to each other about the job itself, through a tunnel of its own that
- * the other node opens first and that is open as long as both live. A record each: a byte that says its kind, then
+ * Join's talk: the messages of node 0 and another node about the job itself, through a tunnel of its own that
+ * the other node opens first and that is open as long as both live. A record each: a byte, its kind, then
  *
  *   kind     from      bytes
  *   hello    follower  struct talk_hello, as lines of text
@@ -10,7 +10,7 @@
  *   begin    node 0    "TICKET NODE NODES": open the tunnels of the agent with this ticket (tunnel.h); again, if the
  *                      job is restarted
  *   end      node 0    the last: exit code (1 byte); host of the first cause, newline, the lines about it. It may also
- *                      come before begin: the job could not start, or this node cannot take part
+ *                      precede begin: the job could not start, or this node cannot take part
  */
 #ifndef HALAY_LAUNCHER_JOIN_TALK_H
 #define HALAY_LAUNCHER_JOIN_TALK_H
@@ -33,7 +33,7 @@ struct talk_hello {
     char version[64]; /* of halay */
     char name[TALK_NAME_MAX];
     int nodes, node, ranks, is_chosen; /* as in struct join */
-    char command[TALK_TEXT_MAX / 2];   /* likewise; cut if it is longer */
+    char command[TALK_TEXT_MAX / 2];   /* the program's; cut if it is longer */
 };
 
 /* Takes the tunnel's descriptor in any case. 0: no memory. */
@@ -45,8 +45,8 @@ int talk_send(struct talk *talk, enum talk_kind kind, const void *bytes, size_t 
 int talk_send_hello(struct talk *talk, const struct talk_hello *hello);
 int talk_send_end(struct talk *talk, int code, const char *text);
 
-/* Wait for a record: its kind, and its bytes with a zero behind them; TALK_TEXT_MAX is room enough. 0: the other end is
- * lost, has said its last, or says nothing by then. */
+/* Waits for a record and returns its kind, and its bytes with a zero after them; TALK_TEXT_MAX is room enough. 0: the
+ * other end is lost, has sent its last record, or sends nothing by then. */
 int talk_receive(struct talk *talk, int64_t deadline_us, enum talk_kind *kind, char bytes[TALK_TEXT_MAX]);
 int talk_receive_hello(struct talk *talk, struct talk_hello *hello);
 /* Something has come, or the other end is lost. */

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *variable(const struct surroundings *from, const char *name)
+static const char *start_variable(const struct surroundings *from, const char *name)
 {
     const char *value = from->variable(from->arg, name);
 
@@ -37,7 +37,7 @@ static void add_variable(struct node_job *job, const char *name, const char *val
 /* 0, or an exit code (reported). */
 static int take_number(const struct surroundings *from, const char *name, long least, long most, int *number)
 {
-    const char *text = variable(from, name);
+    const char *text = start_variable(from, name);
     long value;
 
     if (!text)
@@ -66,7 +66,7 @@ static void set_meet(struct node_job *job, const char *host, const char *port)
 
 static void find_meet(const struct surroundings *from, const char *const names[2], struct node_job *job)
 {
-    const char *host = variable(from, names[0]), *port = variable(from, names[1]);
+    const char *host = start_variable(from, names[0]), *port = start_variable(from, names[1]);
 
     if (!host)
         return;
@@ -98,8 +98,8 @@ static int find_pet(const struct surroundings *from, struct node_job *job)
 {
     static const char *const pet_master[] = { "PET_MASTER_ADDR", "PET_MASTER_PORT" };
     static const char *const master[] = { "MASTER_ADDR", "MASTER_PORT" };
-    const char *nodes = variable(from, "PET_NNODES"), *endpoint = variable(from, "PET_RDZV_ENDPOINT"),
-               *ranks = variable(from, "PET_NPROC_PER_NODE");
+    const char *nodes = start_variable(from, "PET_NNODES"), *endpoint = start_variable(from, "PET_RDZV_ENDPOINT"),
+               *ranks = start_variable(from, "PET_NPROC_PER_NODE");
 
     job->launcher = "a PyTorchJob or TrainJob";
     int code = take_nodes(nodes, job);
@@ -109,7 +109,7 @@ static int find_pet(const struct surroundings *from, struct node_job *job)
     if (code)
         return code;
     if (job->node >= 0)
-        add_variable(job, "PET_NODE_RANK", variable(from, "PET_NODE_RANK"));
+        add_variable(job, "PET_NODE_RANK", start_variable(from, "PET_NODE_RANK"));
     if (ranks && strspn(ranks, "0123456789") == strlen(ranks))
         code = take_number(from, "PET_NPROC_PER_NODE", 1, RANKS_MAX, &job->per_node);
     if (!code)
@@ -125,7 +125,7 @@ static int find_pet(const struct surroundings *from, struct node_job *job)
     return code;
 }
 
-/* RANK is the node's if nothing says which of the node's ranks this is. */
+/* RANK is the node's if no variable has the number of a rank on the node. */
 static int find_torch(const struct surroundings *from, struct node_job *job)
 {
     static const char *const master[] = { "MASTER_ADDR", "MASTER_PORT" };
@@ -136,8 +136,8 @@ static int find_torch(const struct surroundings *from, struct node_job *job)
         code = take_number(from, "RANK", 0, job->nodes - 1, &job->node);
     if (code)
         return code;
-    add_variable(job, "WORLD_SIZE", variable(from, "WORLD_SIZE"));
-    add_variable(job, "RANK", variable(from, "RANK"));
+    add_variable(job, "WORLD_SIZE", start_variable(from, "WORLD_SIZE"));
+    add_variable(job, "RANK", start_variable(from, "RANK"));
     find_meet(from, master, job);
     return 0;
 }
@@ -159,15 +159,16 @@ static const struct platform {
 static const struct platform *find_platform(const struct surroundings *from)
 {
     for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
-        if (variable(from, platforms[i].nodes) && variable(from, platforms[i].node) &&
-            (!platforms[i].port || (variable(from, platforms[i].host) && variable(from, platforms[i].port))))
+        if (start_variable(from, platforms[i].nodes) && start_variable(from, platforms[i].node) &&
+            (!platforms[i].port ||
+             (start_variable(from, platforms[i].host) && start_variable(from, platforms[i].port))))
             return &platforms[i];
     return NULL;
 }
 
 static int find_numbered(const struct surroundings *from, const struct platform *p, struct node_job *job)
 {
-    const char *host = variable(from, p->host);
+    const char *host = start_variable(from, p->host);
     char first_line[STARTED_HOST_MAX];
     int first = 0;
 
@@ -179,12 +180,12 @@ static int find_numbered(const struct surroundings *from, const struct platform 
         code = take_number(from, p->first, 0, job->nodes - 1, &first);
     if (code)
         return code;
-    add_variable(job, p->nodes, variable(from, p->nodes));
-    add_variable(job, p->node, variable(from, p->node));
+    add_variable(job, p->nodes, start_variable(from, p->nodes));
+    add_variable(job, p->node, start_variable(from, p->node));
     job->node = job->node == first ? 0 : job->node + (job->node < first);
     snprintf(first_line, sizeof first_line, "%.*s", host ? (int)strcspn(host, "\r\n") : 9, host ? host : "localhost");
     if (host || job->node == 0)
-        set_meet(job, first_line, p->port ? variable(from, p->port) : NULL);
+        set_meet(job, first_line, p->port ? start_variable(from, p->port) : NULL);
     return 0;
 }
 
@@ -223,7 +224,7 @@ static int take_cluster(const char *name, const char *const *pools, const json_t
 static int find_cluster(const struct surroundings *from, const char *name, const char *launcher,
                         const char *const *pools, struct node_job *job)
 {
-    const char *text = variable(from, name);
+    const char *text = start_variable(from, name);
     json_error_t error;
     int code = 0;
 
@@ -253,7 +254,7 @@ static int find_indexed(const struct surroundings *from, int nodes, struct node_
         say("--nnodes is the number of the Job's pods, its 'completions'");
         return code;
     }
-    add_variable(job, "JOB_COMPLETION_INDEX", variable(from, "JOB_COMPLETION_INDEX"));
+    add_variable(job, "JOB_COMPLETION_INDEX", start_variable(from, "JOB_COMPLETION_INDEX"));
     job->lacks = indexed_job_first_of_this(job->node, job->meet, sizeof job->meet);
     return 0;
 }
@@ -266,17 +267,17 @@ int started_find(const struct surroundings *from, int nodes, struct node_job *jo
     int code = 0;
 
     *job = (struct node_job){ .node = -1 };
-    if (variable(from, "LOCAL_RANK"))
+    if (start_variable(from, "LOCAL_RANK"))
         return 0; /* of ranks, not of nodes */
-    if (variable(from, "PET_NNODES"))
+    if (start_variable(from, "PET_NNODES"))
         code = find_pet(from, job);
-    else if (variable(from, "RANK") && variable(from, "WORLD_SIZE") && variable(from, "MASTER_ADDR"))
+    else if (start_variable(from, "RANK") && start_variable(from, "WORLD_SIZE") && start_variable(from, "MASTER_ADDR"))
         code = find_torch(from, job);
     else if (platform)
         code = find_numbered(from, platform, job);
-    else if (variable(from, "TF_CONFIG"))
+    else if (start_variable(from, "TF_CONFIG"))
         code = find_cluster(from, "TF_CONFIG", "a TFJob or Vertex AI", tf_pools, job);
-    else if (variable(from, "JOB_COMPLETION_INDEX") && nodes > 1)
+    else if (start_variable(from, "JOB_COMPLETION_INDEX") && nodes > 1)
         code = find_indexed(from, nodes, job);
     else
         code = find_cluster(from, "CLUSTER_SPEC", "Vertex AI", vertex_pools, job);
@@ -364,7 +365,7 @@ static int refuse_ranks(const char *launcher, int size, const char *variables)
     return EXIT_USAGE;
 }
 
-/* An index says that there are others, not whether they belong together: jobs of one pod each have it, too. */
+/* An index does not prove that several pods belong together: jobs of one pod each have it, too. */
 static void note_index(const char *index)
 {
     say("pod %s of an Indexed Job (JOB_COMPLETION_INDEX): this is a job of its own; to make the pods one: halayrun "
@@ -376,10 +377,10 @@ int started_join(const struct surroundings *from, struct options *options, char 
 {
     struct halay_launchers launchers = { 0 };
     struct node_job job;
-    const char *role = variable(from, "K_MPI_JOB_ROLE"), *index = variable(from, "JOB_COMPLETION_INDEX");
+    const char *role = start_variable(from, "K_MPI_JOB_ROLE"), *index = start_variable(from, "JOB_COMPLETION_INDEX");
 
     if (options->hosts || options->hostfile || options->discovery_script || options->join || options->nodes == 1 ||
-        (options->nodes && !index) || variable(from, "HALAY_RANK"))
+        (options->nodes && !index) || start_variable(from, "HALAY_RANK"))
         return 0;
     halay_launchers_find(&launchers);
     if (launchers.mpi_size > 1)

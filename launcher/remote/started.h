@@ -2,7 +2,7 @@
  *
  * Started: whether another launcher has started halayrun more than once, on each node of a job or for each of its
  * ranks. Each halayrun would start a job of its own, and several models would train where one was meant, without a
- * word. So they join one job where the launcher says how they find each other, and are refused elsewhere.
+ * word. So they join one job where the launcher's variables name a place to meet, and are refused elsewhere.
  */
 #ifndef HALAY_LAUNCHER_STARTED_H
 #define HALAY_LAUNCHER_STARTED_H
@@ -20,7 +20,7 @@ struct node_job {
     int nodes;                   /* at least 2; 0: this is not such a job */
     int node;                    /* -1: not known */
     int per_node;                /* ranks of each; 0: not known */
-    const char *lacks;           /* static: why there is no meet; NULL: not known */
+    const char *lacks;           /* static: why no place to meet is known; NULL: not known */
     int least_nodes;             /* the number of nodes is a range, of which nodes is the end; 0: it is not */
     int max_restarts;            /* 0: not known */
     char meet[STARTED_HOST_MAX]; /* "HOST:PORT" of node 0; "": not known */
@@ -32,8 +32,8 @@ int started_find(const struct surroundings *from, int nodes, struct node_job *jo
 /* The options by which this node joins it: "--nnodes 2 --node-rank 1 --join HOST:PORT". */
 void started_write_line(const struct node_job *job, char *line, size_t size);
 
-/* Makes the options those of --join if there is such a job, and a secret for it; refuses if there is none, or if ranks
- * are what has been started. Does nothing if the command line says where ranks run or how nodes meet. meet: place for
+/* Makes the options those of --join if there is such a job, and a secret for it; refuses without a secret, or if each
+ * rank has started a halayrun. Does nothing if the command line has where ranks run or how nodes meet. meet: place for
  * the address, borrowed by the options. 0, or an exit code (reported). */
 int started_join(const struct surroundings *from, struct options *options, char meet[STARTED_HOST_MAX]);
 

@@ -35,13 +35,13 @@ static double age_s(int64_t time_ns)
     return age > 0 ? (double)age / 1e9 : 0;
 }
 
-/* Of the records that have been looked at, all newer ones. */
+/* Facts from the records that were read so far, which are the newer ones. */
 struct looked {
     int has_waited;        /* the newest wait is known */
     uint64_t waits_number; /* for which submission of that name, while it lasts */
 };
 
-/* What one record tells. */
+/* Takes one record into the sample. */
 static void take_record(const struct halay_record *r, struct looked *looked, struct rank_sample *s)
 {
     switch (r->kind) {
@@ -70,7 +70,7 @@ static void take_record(const struct halay_record *r, struct looked *looked, str
         break;
     case HALAY_RECORD_FAILED:
         s->state = SAMPLE_FAILED;
-        if (r->bytes < SAMPLE_CAUSE - SAMPLE_NAME) /* a part of it, which begins there; zeros are behind all of it */
+        if (r->bytes < SAMPLE_CAUSE - SAMPLE_NAME) /* a part of it, which begins there; zeros follow the whole */
             memcpy(s->cause + r->bytes, r->name, r->name_length);
         break;
     case HALAY_RECORD_LEFT:
@@ -111,7 +111,7 @@ static void take_meters(struct halay_meters *meters, struct rank_sample *s)
     }
 }
 
-/* The path of the newest generation's record, not older than the one before; NULL if there is none. */
+/* The path of the newest generation's record, not older than the one before; NULL: no record. */
 static char *find_record(const char *pattern, struct rank_sample *s)
 {
     char *found = NULL;
@@ -142,7 +142,7 @@ static void take_ring(const char *pattern, struct rank_sample *s)
     char *path = find_record(pattern, s);
 
     halay_log_init(&quiet, HALAY_LOG_ERROR);
-    quiet.write = drop_line; /* a file that is not there yet, or is being made, is no news */
+    quiet.write = drop_line; /* the file may not be there yet, or be in the making */
     if (path && halay_ring_open(&quiet, path, &ring) == HALAY_OK) {
         s->state = SAMPLE_RUNS;
         s->pid = (int32_t)halay_ring_head(ring)->pid;
@@ -164,7 +164,7 @@ static FILE *open_of(int pid, const char *name)
     return fopen(path, "re");
 }
 
-/* Processor time, threads and memory: fields 14, 15, 20 and 24 of stat(5), behind the name's last bracket. */
+/* Processor time, threads and memory: fields 14, 15, 20 and 24 of stat(5), after the name's last bracket. */
 static void take_stat(struct rank_sample *s)
 {
     char line[1024], *at;
@@ -333,7 +333,8 @@ static void take_network(struct host_sample *s)
         fclose(file);
 }
 
-/* Whole disks: parts of them are no folders of /sys/block, and what lies on disks is not counted again. */
+/* Returns nonzero for a whole disk. Partitions are not folders of /sys/block; devices on top of disks would be counted
+ * twice. */
 static int is_disk(const char *name)
 {
     char path[96];

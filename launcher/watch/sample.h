@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Samples: what a rank and a host do at a moment, as their host sees it: the head and the newest records of the rank's
- * flight recorder (base/record.h), and what the system says. The processes are not asked, and may hang.
+ * flight recorder (base/record.h), and what the system reports. The processes are not asked, and may hang.
  *
- * Samples of other hosts come in frames, as they lie in memory: halayrun and its agent are of one version.
+ * Samples of other hosts arrive in frames, as they are in memory: halayrun and its agent are of one version.
  */
 #ifndef HALAY_LAUNCHER_SAMPLE_H
 #define HALAY_LAUNCHER_SAMPLE_H
@@ -16,7 +16,7 @@
 
 enum { SAMPLE_NAME = 56, SAMPLE_CAUSE = 256 };
 
-/* What its engine does; SAMPLE_NONE: it has none, or keeps no record. */
+/* The state of its engine; SAMPLE_NONE: it has no engine, or no record. */
 enum sample_state { SAMPLE_NONE, SAMPLE_RUNS, SAMPLE_WAITS, SAMPLE_LEFT, SAMPLE_FAILED };
 
 struct rank_sample {
@@ -48,7 +48,8 @@ struct host_sample {
 /* A rank of this host. pattern: of its record, as HALAY_FLIGHT has it. The sample begins as zeros and is given again
  * each time. */
 void rank_sample_take(const char *pattern, int rank, pid_t pid, struct rank_sample *sample);
-/* Appends the file of the newest generation's record; 0: there is none, it is larger than most bytes, or no memory. */
+/* Appends the file of the newest generation's record. Returns 0 if it does not exist, if it is larger than most bytes,
+ * or without memory. */
 int rank_record_read(const char *pattern, int rank, size_t most, struct buffer *to);
 /* Removes the files of all ranks' records on this host. In an elastic job a rank has none of a generation in which it
  * was elsewhere. has_ended: all processes of the job have; otherwise the records of those that live stay. */

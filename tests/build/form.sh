@@ -41,8 +41,13 @@ collectives/transport/cuda 0
 collectives/transport/mpi 0
 collectives/transport/ucx 0
 include 0
+launcher/cli 0
 launcher/common 0
+launcher/job 0
+launcher/local 0
 launcher/mpi 0
+launcher/remote 0
+launcher/watch 0
 launcher/where 0
 fusion/api 0
 fusion/observe 0
@@ -56,6 +61,8 @@ fusion/run 0
 fusion/requests 0
 fusion/paths/p2p 0
 perf/src/engine 0
+python 0
+contrib 0
 tests/fusion 60
 tft 0
 python/halay/tft 0

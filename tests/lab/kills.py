@@ -98,6 +98,8 @@ class Lab:
         """That host anew, without what was on it."""
         subprocess.run(["sh", lab_script, "again", str(self.number), str(host)], check=True)
         self.take_host(host)
+        for other in set(self.spaces) - {host}:  # the host has another hardware address than before
+            self.start(other, ["ip", "neigh", "flush", "all"], None, None).wait()
 
     def files(self, host):
         shown = subprocess.run(
@@ -311,7 +313,9 @@ class Turn:
             return [137], rf"{self.role} \(pid .*\) was killed by SIGKILL"
         if self.host == head and self.role == "halayrun-job":
             return [137], r"the process that runs the job \(pid \d+\) was killed by SIGKILL"
-        return [1], rf"host '({name}|{self.lab.name(2)}|{self.lab.name(3)})'|of 2 nodes came within"
+        if self.role == "halayrun-door":
+            return [1], "process that talks with the other nodes has ended|of 2 nodes joined within|host '"
+        return [1], rf"host '({name}|{self.lab.name(2)}|{self.lab.name(3)})'|of 2 nodes joined within"
 
     def run(self):
         self.launch()

@@ -116,7 +116,7 @@ except RuntimeError as failure:
     assert str(failure) == 'halayrun has ended with exit code 1', failure
 else:
     sys.exit('no error')" "a full disk"
-check "the rank's error" err_has "ConnectionError: halayrun cannot take it; its standard error says why"
+check "the rank's error" err_has "ConnectionError: halayrun cannot take it; its standard error has the reason"
 check "which, and why" grep -qE \
     "cannot write the result of rank [01] to '/tmp/small/halay-run-[^']*/result.[01].part': No space left" "$dir/err"
 check "nothing stays" test -z "$(on 1 sh -c 'ls /tmp/small; ls -d /tmp/halay-run-*' 2>/dev/null)"

@@ -138,7 +138,7 @@ check "it begins" wait_for ranks_begun 2
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "the last one goes" wait_for err_has "worker 0 leaves: host 'localhost' is no longer part of the job"
+check "the last one goes" wait_for err_has "worker 0 leaves: host 'localhost' has left the job"
 ends 0
 check "the answer is right" right 2
 
@@ -184,7 +184,7 @@ begin -np 2 --min-np 2 --cooldown 60:60 --elastic-timeout 1 "$dir/fails" 100000 
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 1)"
 ends 9
-check "why" err_has 'the job ends: only 1 rank can go on, --min-np wants 2; waited 1 s for more'
+check "why" err_has 'the job ends: only 1 rank can continue, --min-np wants 2; waited 1 s for more'
 begin -np 2 --min-np 1 "$elastic" 100000 2
 check "it runs" wait_for ranks_begun 2
 kill -9 "$(pid 0)" "$(pid 1)"
@@ -217,7 +217,7 @@ check "a script that fails is named" wait_for err_has 'it ended with exit code 5
 printf '#!/bin/sh\necho other:2\n' >"$dir/discover.new"
 chmod +x "$dir/discover.new"
 mv "$dir/discover.new" "$dir/discover"
-check "the first one goes" wait_for err_has "worker 0 leaves: host 'localhost' is no longer part of the job"
+check "the first one goes" wait_for err_has "worker 0 leaves: host 'localhost' has left the job"
 check "the other goes on" wait_for members 2
 kill -TERM $job
 ends 143

@@ -266,7 +266,7 @@ starts
 kill -TERM $pid_b # the node leaves, and node 0 waits for another
 ends b 143
 says b 'SIGTERM: this node leaves the job'
-check "node 0 knows why" hears a 'leaves: it was told to stop by SIGTERM'
+check "node 0 knows why" hears a 'leaves: it was stopped by SIGTERM'
 : >"$dir/enough"
 node b
 ends b 0
@@ -325,7 +325,7 @@ kill -TERM $pid_c
 ends c 143
 ran 16
 check "one node: $(last 2)" test "$(last 2)" = "0/2 0/1 2/2,1/2 0/1 2/2,"
-says a 'leaves: it was told to stop by SIGTERM'
+says a 'leaves: it was stopped by SIGTERM'
 node b
 node c
 ran 22
@@ -368,7 +368,7 @@ ran 2
 kill -9 $pid_b
 ends b 137
 ends a 1
-says a 'no restart: 1 of at least 2 nodes is left, and no other came within 5 s (--start-timeout)'
+says a 'no restart: 1 of at least 2 nodes is left, and no other joined within 5 s (--start-timeout)'
 range --nnodes 1:2 --nproc-per-node 1 # restarts are for failures
 ran 1
 node b
@@ -379,7 +379,7 @@ ends b 137
 ends a 1
 range --nnodes 2:3 --nproc-per-node 1 --start-timeout 0.2
 ends a 1
-says a '1 of 2 nodes came within 0.2 s'
+says a '1 of 2 nodes joined within 0.2 s'
 run 2 --join $meet --nnodes 1:2 --node-rank 0 -np 2 true
 check "-np does not fit" err_has 'with --nnodes 1:2 the number of ranks follows the nodes: give --nproc-per-node'
 run 0 --join $meet --nnodes 1:2 --node-rank 0 --nproc-per-node 1 --dry-run true
@@ -395,8 +395,8 @@ says b 'has another secret: another job, or another --secret-file, HALAY_SECRET'
 says a 'a caller from 127.0.0.1 is refused: it has another secret'
 node b --node-rank 3
 ends b 2
-says b 'node 0 refuses this node: node rank 3 is none of 1 to 2'
-says a 'is refused: node rank 3 is none of 1 to 2'
+says b 'node 0 refuses this node: node rank 3 is not from 1 to 2'
+says a 'is refused: node rank 3 is not from 1 to 2'
 node b --nnodes 2 --node-rank 1
 ends b 2
 says b 'it was started for 2 nodes, and node 0 for 3'
@@ -421,11 +421,12 @@ for time in 1.5 6 24 96; do # until one of them is enough for this machine
     ends a 1
     wait $pid_b
     code=$?
-    ! grep -q '2 of 3 nodes came' "$dir/err.a" || break
+    ! grep -q '2 of 3 nodes joined' "$dir/err.a" || break
 done
-check "it says who came: $(cat "$dir/err.a")" grep -qE "2 of 3 nodes came within $time s: '[^']*', '[^']*'" "$dir/err.a"
+check "it names those that joined: $(cat "$dir/err.a")" \
+    grep -qE "2 of 3 nodes joined within $time s: '[^']*', '[^']*'" "$dir/err.a"
 check "the other ends with $code" test $code = 1
-says b "2 of 3 nodes came within $time s"
+says b "2 of 3 nodes joined within $time s"
 node b --start-timeout 0.2
 ends b 1
 says b "host '127.0.0.1' cannot be reached after"
@@ -466,7 +467,7 @@ refused() { # COMMAND...: what changes the environment of a node, so that it ref
     check "no node is waited for" eval '! err_has "still waiting"'
 }
 refused env -u HOME
-check "no home" err_has 'there is no home folder (HOME) to keep one in: give all nodes the same --secret-file FILE'
+check "no home" err_has 'HOME is not set, where one would be kept: give all nodes the same --secret-file FILE'
 : >"$dir/file"
 refused env HOME="$dir/file"
 check "a home that is a file" err_has "'$dir/file/.config/halay/secret' cannot be made: Not a directory; give all nodes"
@@ -514,7 +515,7 @@ check "of what?" err_has 'say where they meet'
 run 2 --join $meet --node-rank 0 true
 check "of how many?" err_has 'of how many nodes? give --nnodes N'
 run 2 --join $meet --nnodes 2
-check "which program?" err_has 'which program? node 0 says it'
+check "which program?" err_has 'which program? node 0 gives it'
 run 2 --join $meet --nnodes 2 --node-rank 2 true
 check "which one?" err_has '--node-rank 2: 2 nodes have numbers from 0 to 1'
 run 2 --join 127.0.0.1:x --nnodes 2 true

@@ -376,7 +376,7 @@ both "$two"
 on 1 --start-timeout 0.3 true
 wait $last
 check "nobody calls" test $? = 1
-check "it says so" grep -q "1 of 2 nodes came within 0.3 s: '$host1'" "$dir/1/output/failure"
+check "it says so" grep -q "1 of 2 nodes joined within 0.3 s: '$host1'" "$dir/1/output/failure"
 on 2 --start-timeout 0.3
 wait $last
 check "nobody listens" test $? = 1

@@ -67,7 +67,7 @@ else
     echo "skipped: programs of Python (no python3)"
 fi
 run 0 -np 1 --rdzv-conf join_timeout=60 --role trainer true
-check "what has no effect, and why" err_has '--start-timeout SECONDS says how long nodes wait'
+check "what has no effect, and why" err_has '--start-timeout SECONDS is the time that nodes wait'
 while read -r words advice; do
     # shellcheck disable=SC2086 # two words
     run 2 -np 1 ${words/=/ } true
@@ -101,7 +101,7 @@ run 4 -np 2 --show-ranks 0 sh -c 'test $RANK = 0 || { echo because >&2; exit 4; 
 check "a failure is explained all the same" err_has 'halayrun:   | because'
 for bad in '' x 1- 3-1 0,,1 ',' -1; do
     run 2 -np 4 --show-ranks "$bad" true
-    check "'$bad'" err_has "option --show-ranks: '$bad' is no list of ranks like 0,3-5"
+    check "'$bad'" err_has "option --show-ranks: '$bad' is not a list of ranks like 0,3-5"
 done
 run 2 -np 2 --show-ranks 0-2 true
 check "a rank that is not there" err_has "option --show-ranks: '0-2' names a rank that is not there; the last one is 1"
