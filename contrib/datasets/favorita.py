@@ -32,7 +32,7 @@ DAY = datetime.timedelta(days=1)
 
 @functools.lru_cache(maxsize=20000)
 def day_of(text):
-    """None if it is no day."""
+    """Returns the day; None if the text is not one."""
     try:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()
     except ValueError:

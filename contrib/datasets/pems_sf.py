@@ -3,7 +3,7 @@
 """Occupancy of San Francisco's freeways (UCI 204, PEMS-SF), unpacked into one table for examples/pems-sf.yaml.
 
 FOLDER has PEMS_train, PEMS_test, PEMS_trainlabels, PEMS_testlabels, randperm and stations_list; each may be compressed.
-A line of PEMS_train or PEMS_test is one day, [sensor; sensor; ...] with 144 rates each; randperm says which day of the
+A line of PEMS_train or PEMS_test is one day, [sensor; sensor; ...] with 144 rates each; randperm has which day of the
 record each line is, the training lines first, then the test lines; the labels are days of the week, from 1.
 
 The days are put in order again and the ten-minute rates averaged by hour. As in the published experiment the first and
@@ -52,7 +52,7 @@ def hourly_means(rates):
 
 
 def read_day(line, station_count):
-    """One line: each sensor's hourly means, one after the other; ValueError says what is wrong with it."""
+    """One line: each sensor's hourly means, one after the other; ValueError: the line is wrong, and why."""
     sensors = line.split(";")
     means = array.array("f")
     if len(sensors) != station_count:
@@ -91,7 +91,7 @@ def convert(given):
     if len(order) != len(labels):
         raise Wrong(f"'{folder}': {len(order)} days in randperm, {len(labels)} labels")
     if sorted(order) != list(range(1, len(order) + 1)):
-        raise Wrong(f"'{folder}/randperm' is no permutation of its {len(order)} days")
+        raise Wrong(f"'{folder}/randperm' is not a permutation of its {len(order)} days")
     days, weekdays = [None] * len(order), [0] * len(order)
     means = list(read_days(folder, "PEMS_train", len(train), len(stations)))
     means += read_days(folder, "PEMS_test", len(test), len(stations))

@@ -78,7 +78,7 @@ class Store:
             raise ConnectionError("a message of halayrun's store is forged")
         self._received += 1
         if body[0] == _FULL:
-            raise ConnectionError("halayrun cannot take it; its standard error says why")
+            raise ConnectionError("halayrun cannot take it; its standard error has the reason")
         if body[0] != kind:
             raise ConnectionError(f"halayrun's store has sent a message of kind {body[0]} in place of {kind}")
         return body[12:]
@@ -141,7 +141,7 @@ def main() -> None:
     folder = sys.argv[1] if len(sys.argv) > 1 else None
     call = _read(os.path.join(folder, CALL)) if folder else _read_call()
     if call is None:
-        raise RuntimeError(f"there is no call in {folder}: do all hosts share that folder?")
+        raise RuntimeError(f"no call in {folder}: do all hosts share that folder?")
     try:
         func, args, kwargs = pickle.loads(call)
         result = RETURNED + _dumps(func(*args, **kwargs))

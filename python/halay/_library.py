@@ -272,20 +272,20 @@ def _candidates() -> List[str]:
 
 def _open() -> str:
     """The name by which the library can be loaded."""
-    said = []
+    reasons = []
     for name in _candidates():
         if os.path.isabs(name) and not os.path.exists(name):
-            said.append(f"there is no '{name}'")
+            reasons.append(f"'{name}' does not exist")
             continue
         try:
             ctypes.CDLL(name)
         except OSError as failure:
-            said.append(str(failure))
+            reasons.append(str(failure))
         else:
             return name
     raise LibraryError(
-        f"halay's library cannot be loaded: {'; '.join(said)}. Set HALAY_LIBRARY to the path of {SONAME}, or install "
-        "it where the loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf)"
+        f"halay's library cannot be loaded: {'; '.join(reasons)}. Set HALAY_LIBRARY to the path of {SONAME}, or "
+        "install it where the loader looks (LD_LIBRARY_PATH, /etc/ld.so.conf)"
     )
 
 

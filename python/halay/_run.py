@@ -51,12 +51,12 @@ def _find_halayrun() -> str:
     beside = os.path.join(os.path.dirname(sys.executable), "halayrun")
     found = beside if os.access(beside, os.X_OK) else shutil.which("halayrun")
     if not found:
-        raise FileNotFoundError("there is no halayrun beside this Python, nor in PATH")
+        raise FileNotFoundError("halayrun is neither beside this Python nor in PATH")
     return found
 
 
 def _options(given: Dict[str, Any]) -> List[str]:
-    """What halayrun is told, of those that were given."""
+    """Returns halayrun's options for the arguments that were given."""
     line: List[str] = []
     for option, value in given.items():
         if value is True:
@@ -102,7 +102,7 @@ def _collect(folder: str, count: int) -> List[Any]:
 
 
 def _first_failure(folder: str) -> Tuple[str, Optional[BaseException]]:
-    """What the first rank that sent an exception says of it: others may have failed because of that rank."""
+    """Returns text and exception of the first rank that sent one: others may have failed because of that rank."""
     import pickle
 
     paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("result.")]
@@ -125,8 +125,8 @@ def _fail(code: int, folder: str) -> None:
     text = f"halayrun has ended with exit code {code}"
     if code > 128 and code - 128 in list(signal.Signals):
         text += f" ({signal.Signals(code - 128).name})"
-    said, failure = _first_failure(folder)
-    raise RuntimeError(f"{text}; {said}" if said else text) from failure
+    reason, failure = _first_failure(folder)
+    raise RuntimeError(f"{text}; {reason}" if reason else text) from failure
 
 
 def _launch(words: List[str], call: bytes, where: Optional[str], count: int, shares_files: bool) -> List[Any]:

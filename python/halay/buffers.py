@@ -155,7 +155,7 @@ def _describe_torch(tensor: Any) -> Buffer:
 
 
 def _is_dense(shape: Sequence[int], strides: Optional[Sequence[int]], item_size: int) -> bool:
-    """Whether elements lie one behind the other, the last index first."""
+    """Returns whether elements follow each other without a gap, the last index first."""
     step = item_size
     for length, stride in zip(reversed(shape), reversed(strides or ())):
         if length > 1 and stride != step:
@@ -164,13 +164,13 @@ def _is_dense(shape: Sequence[int], strides: Optional[Sequence[int]], item_size:
     return True
 
 
-def _describe_cuda(array: Any, said: Dict[str, Any], writable: bool) -> Buffer:
-    shape, (address, read_only), typestr = said["shape"], said["data"], said["typestr"]
+def _describe_cuda(array: Any, interface: Dict[str, Any], writable: bool) -> Buffer:
+    shape, (address, read_only), typestr = interface["shape"], interface["data"], interface["typestr"]
     kind = _TYPESTRS.get(typestr[1:])
     if kind is None or (typestr[0] not in "|=" and typestr[0] != ("<" if sys.byteorder == "little" else ">")):
         raise TypeError(f"halay has no element type '{typestr}': it has {KNOWN}")
-    _check_memory(_is_dense(shape, said.get("strides"), ITEM_SIZES[kind]), writable and read_only)
-    return Buffer(address or 0, int(kind), tuple(shape), array, said.get("stream") or 0)
+    _check_memory(_is_dense(shape, interface.get("strides"), ITEM_SIZES[kind]), writable and read_only)
+    return Buffer(address or 0, int(kind), tuple(shape), array, interface.get("stream") or 0)
 
 
 class _DLTensor(ctypes.Structure):
@@ -230,16 +230,18 @@ def _describe_dlpack(array: Any, writable: bool) -> Buffer:
     flags = 0
     if _capsule_is(capsule, b"dltensor_versioned"):
         managed = _DLManaged.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
-        flags, said = managed.flags, managed.tensor
+        flags, tensor = managed.flags, managed.tensor
     else:
-        said = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
-    kind, shape = _DL_TYPES.get((said.code, said.bits)), tuple(said.shape[: said.ndim])
-    if kind is None or said.lanes != 1:
-        raise TypeError(f"halay has no element type of {said.bits} bits and DLPack's code {said.code}: it has {KNOWN}")
-    strides = said.strides[: said.ndim] if said.strides else None
+        tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    kind, shape = _DL_TYPES.get((tensor.code, tensor.bits)), tuple(tensor.shape[: tensor.ndim])
+    if kind is None or tensor.lanes != 1:
+        raise TypeError(
+            f"halay has no element type of {tensor.bits} bits and DLPack's code {tensor.code}: it has {KNOWN}"
+        )
+    strides = tensor.strides[: tensor.ndim] if tensor.strides else None
     _check_memory(_is_dense(shape, strides, 1), writable and bool(flags & _DL_READ_ONLY))
     # The capsule keeps the data, and lets go of them when it is collected.
-    return Buffer((said.data or 0) + said.byte_offset, int(kind), shape, (array, capsule), _LEGACY_STREAM)
+    return Buffer((tensor.data or 0) + tensor.byte_offset, int(kind), shape, (array, capsule), _LEGACY_STREAM)
 
 
 class _PyBuffer(ctypes.Structure):
@@ -289,7 +291,8 @@ def describe(data: Any, writable: bool = False, is_new: bool = False) -> Buffer:
     """
     Where the data of an array lie, and what they are; nothing is copied.
 
-    is_new: empty() has made it, so that nothing else knows its memory, and it may be written whatever it says.
+    is_new: empty() has made it, so that nothing else knows its memory, and it may be written even if it is marked
+    read-only.
     TypeError: no array, an element type that halay does not have, on a device of another kind. ValueError: not
     contiguous, or read-only where it is to be written.
     """
@@ -306,7 +309,7 @@ def describe(data: Any, writable: bool = False, is_new: bool = False) -> Buffer:
     if writable and not is_new and type(data).__module__.split(".")[0] in ("jax", "jaxlib"):
         raise ValueError("JAX's arrays are never written: pass no out, and use the result")
     interface = getattr(data, "__cuda_array_interface__", None)
-    # Without a stream it says nothing of when the data are there; DLPack does.
+    # Without a stream it does not tell when the data are ready; DLPack does.
     if _has_dlpack(data) and "stream" not in (interface or {}):
         return _describe_dlpack(data, writable and not is_new)
     if interface is not None:
@@ -328,7 +331,7 @@ def nbytes(buffer: Buffer) -> int:
 
 
 def flatten(shape: Shape) -> Shape:
-    """The shape with at most DIMENSIONS_MAX dimensions: those behind the first are one if there are more."""
+    """The shape with at most DIMENSIONS_MAX dimensions: those after the first are one if it has more."""
     if len(shape) <= DIMENSIONS_MAX:
         return shape
     return (shape[0], elements(shape[1:]))

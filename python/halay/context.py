@@ -99,16 +99,16 @@ def _dtype(given: Union[DType, str, int]) -> DType:
         return DType[given.upper()] if isinstance(given, str) else DType(given)
     except (KeyError, ValueError):
         names = ", ".join(one.name.lower() for one in DType)
-        raise ValueError(f"there is no element type {given!r}: there are {names}") from None
+        raise ValueError(f"unknown element type {given!r}; expected {names}") from None
 
 
 def _milliseconds(timeout: Optional[float]) -> int:
-    """A time-out in seconds as the library takes it; 0 stands for none."""
+    """A time-out in seconds as the library takes it; 0: no time-out."""
     return 0 if timeout is None else max(1, int(min(timeout * 1000 + 0.999, _MILLISECONDS_MAX)))
 
 
 def _factor(what: str, value: Optional[float]) -> float:
-    """A factor as the library takes it; 0 stands for none."""
+    """A factor as the library takes it; 0: no factor."""
     if value is not None and value == 0:
         raise ValueError(f"{what} is 0; expected another factor, or None for none")
     return 0.0 if value is None else value
@@ -216,7 +216,7 @@ class _Prepared(NamedTuple):
 class Context:
     """
     This process's membership in a job. Started by halayrun or mpirun it finds the other ranks, started alone it is a
-    job of one; waits for the others, HALAY_START_TIMEOUT seconds at most, and Ctrl-C is heard meanwhile. Use it in a
+    job of one; waits for the others, HALAY_START_TIMEOUT seconds at most, and Ctrl-C works meanwhile. Use it in a
     `with` statement, or call close().
 
     bootstrap, transport, join_average: as in struct halay_options. process_sets: lists of ranks, the same on all ranks.
@@ -229,7 +229,7 @@ class Context:
     Operations may be called from any thread. Each has a name, by which the ranks match what they submit; without one
     they are numbered, and all ranks must call them in the same order. The data may be NumPy arrays, PyTorch tensors, or
     anything with the buffer protocol; they are not copied. They may lie on a CUDA device (`__cuda_array_interface__`,
-    DLPack), if halay has its module for those: an operation comes after what the stream of the arrays has been given,
+    DLPack), if halay has its module for those: an operation follows the work that the stream of the arrays already has,
     of PyTorch the current one. Results for devices are PyTorch's, CuPy's, JAX's or Numba's; others need an out.
     """
 
@@ -248,7 +248,7 @@ class Context:
         log: Optional[Callable[[int, str], None]] = None,
     ) -> None:
         self._p: Optional[int] = None
-        self._gone = ""  # why there is no context any more
+        self._gone = ""  # why the context has ended
         self._lock = threading.RLock()  # guards _p, _users, _orphans; also taken by __del__ at any time
         self._users = 0  # threads that are in a call that other threads of Python don't wait for
         self._orphans: Deque[Tuple[int, Any]] = deque()
@@ -316,7 +316,7 @@ class Context:
             self.close()
 
     def _open(self) -> int:
-        """The context's pointer; ClosedError if there is none."""
+        """The context's pointer; ClosedError once it has ended."""
         if not self._p:
             text = self._gone or "the context is not open"
             if "fork" in text:
@@ -444,7 +444,7 @@ class Context:
         """What does not depend on the data."""
         if unknown:
             what = Collective(collective).name.lower()
-            raise TypeError(f"{what}: there is no option '{next(iter(unknown))}': there are {', '.join(_OPTIONS)}")
+            raise TypeError(f"{what}: unknown option '{next(iter(unknown))}'; expected {', '.join(_OPTIONS)}")
         name = self._name(collective, name)
         info = TensorInfo(_info_size, _encode(name), collective)
         info.reduction = _number("reduction", _reductions, reduction)
@@ -517,7 +517,7 @@ class Context:
         keep: List[Any] = [given.owner]
         if is_root or collective != Collective.SCATTER:
             if data is None:
-                raise ValueError("there are no data")
+                raise ValueError("no data were given")
             info.in_ = given.address
             _set_device(info, (given,))
         if splits is not None:
@@ -594,7 +594,7 @@ class Context:
 
         name; reduction: "sum", "average", "min", "max", "product", "bit-and", "bit-or", "adasum", or a Reduction;
         prescale, postscale: factors before and after it; wire: "f16" or "bf16", what float32 travels as;
-        on_devices=True: the data are on a CUDA device on every rank, and every rank says so; devices of a host then
+        on_devices=True: the data are on a CUDA device on every rank, and every rank gives this; devices of a host then
         reduce among themselves where they reach each other's memory (broadcast, all-gather, reduce-scatter, too);
         priority: the higher goes first; process_set; timeout: seconds after which it is withdrawn on all ranks, with
         TimeoutError of halay's.
@@ -627,7 +627,7 @@ class Context:
 
     def allgather_async(self, data: Any, out: Any = None, **options: Unpack[DeviceOptions]) -> Request:
         """
-        One rank's rows behind the other's. How many there are may differ between ranks: request.rows says so.
+        One rank's rows after the other's. Their numbers may differ between ranks: request.rows has them.
 
         name, priority, process_set. out, if given, must have room for all of them; the result is its first rows.
         """
@@ -676,7 +676,7 @@ class Context:
 
     def gather_async(self, data: Any, root: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Request:
         """
-        The rows of all ranks, one rank's behind the other's, for the root, a rank of the job; the others' result is
+        The rows of all ranks, one rank's after the other's, for the root, a rank of the job; the others' result is
         None. Each may give another number of rows, which all ranks then know (request.rows).
 
         name, priority, process_set. out: at the root, as in allgather_async.
@@ -727,7 +727,7 @@ class Context:
 
     def receive_async(self, data: Any, peer: int, tag: int = 0, **options: Unpack[CallOptions]) -> Request:
         """
-        From the rank peer of the job, or from halay.ANY_RANK, into data; request.peer says who sent it. A receive from
+        From the rank peer of the job, or from halay.ANY_RANK, into data; request.peer is the sender. A receive from
         one rank goes before one from any. Otherwise as send_async.
         """
         return self._submit(self._prepare_message(Collective.RECEIVE, data, peer, tag, **options))
@@ -806,7 +806,7 @@ class Context:
         """
         number = _dtype(dtype)
         if kind not in ("numpy", "torch", "bytes"):
-            raise ValueError(f"there is no kind {kind!r}: there are numpy, torch, bytes")
+            raise ValueError(f"unknown kind {kind!r}; expected numpy, torch or bytes")
         if number == DType.BF16 and kind == "numpy":
             raise ValueError('NumPy has no bfloat16: pass kind="torch" or "bytes"')
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -817,7 +817,7 @@ class Context:
 
     def device_fault(self, device: int = -1) -> str:
         """
-        Why data on a CUDA device cannot be reached, as there is no module for devices or no driver. "": they can.
+        Why data on a CUDA device cannot be reached, as without a module for devices or a driver. "": they can.
         device: as cudaGetDevice numbers it; -1: this thread's current one.
         """
         place = ctypes.c_void_p()
@@ -844,8 +844,8 @@ class Context:
         status = self._call(held.halay_counters_read, self._p, ctypes.byref(counters))
         if status:
             raise last_error(status, "read the counters")
-        said = {name: getattr(counters, name) for name, *_ in Counters._fields_[1:]}
-        return {name: list(value) if isinstance(value, ctypes.Array) else value for name, value in said.items()}
+        values = {name: getattr(counters, name) for name, *_ in Counters._fields_[1:]}
+        return {name: list(value) if isinstance(value, ctypes.Array) else value for name, value in values.items()}
 
     def timeline_start(self, path: str) -> None:
         """Record what the engine does, for ui.perfetto.dev, until timeline_stop or close (halay_timeline_start)."""
@@ -863,7 +863,7 @@ class Context:
 def _options(
     process_sets: Sequence[Sequence[int]], settings: Optional[Mapping[str, object]], **texts: Optional[str]
 ) -> Options:
-    """What a start is told. It keeps alive what it points at."""
+    """A start's options. It keeps alive what it points at."""
     options = Options(struct_size=ctypes.sizeof(Options), reports_errors=1)
     for name, text in texts.items():
         setattr(options, name, text.encode() if text else None)
@@ -878,7 +878,7 @@ def _options(
 def _set_meeting(
     options: Options, rendezvous: Optional[Rendezvous], unique_id: Optional[bytes], rank: int, size: int
 ) -> None:
-    """How the ranks meet, if the program says so."""
+    """How the ranks meet, if the program gives a way."""
     meeting = rendezvous and rendezvous._struct()
     if meeting:
         options.rendezvous = ctypes.pointer(meeting)
@@ -901,7 +901,7 @@ def _set_shape(info: TensorInfo, given: buffers.Buffer) -> None:
 
 
 def _set_device(info: TensorInfo, used: Iterable[buffers.Buffer]) -> None:
-    """Where data on a device are among those that are used: the submission comes after what their stream does."""
+    """Where data on a device are among those that are used: the submission follows the work of their stream."""
     for buffer in used:
         if buffer.stream is None or not buffers.nbytes(buffer):
             continue
@@ -948,7 +948,7 @@ def _result_shape(
 ) -> Tuple[int, ...]:
     """
     The shape of an array for the result. That of an all-gather, a gather or an all-to-all is not known: it is made as
-    if all ranks gave as much as this one, and what comes out is copied if it is more.
+    if all ranks gave the same number as this one, and a longer result is copied.
     """
     shape = tuple(given.shape)
     if collective in (Collective.ALLREDUCE, Collective.BROADCAST, Collective.REDUCE):
@@ -974,26 +974,26 @@ def _finisher(data: Any, given: buffers.Buffer, out: Any, size: int, has_result:
     row = tuple(given.shape[1:])
     stream = None if given.stream is None else buffers.torch_stream(data)
 
-    def finish(request: Request, status: int, said: Result) -> Any:
-        if status not in (_OK, Status.ARGUMENT) or not said.data and status != _OK:
+    def finish(request: Request, status: int, result: Result) -> Any:
+        if status not in (_OK, Status.ARGUMENT) or not result.data and status != _OK:
             return None
-        if said.rows:
-            request.rows = said.rows[:size]
+        if result.rows:
+            request.rows = result.rows[:size]
         if not has_result:
             return None
-        if out is not None and said.bytes <= buffers.nbytes(buffers.describe(out)):
-            return out[: said.shape[0]]
-        return buffers.filled(data, (said.shape[0], *row), said.data, said.bytes, stream)
+        if out is not None and result.bytes <= buffers.nbytes(buffers.describe(out)):
+            return out[: result.shape[0]]
+        return buffers.filled(data, (result.shape[0], *row), result.data, result.bytes, stream)
 
     return finish
 
 
-def _finish_set(request: Request, status: int, said: Result) -> Any:
-    return ProcessSet(request._ctx, said.set) if status == _OK and said.set else None
+def _finish_set(request: Request, status: int, result: Result) -> Any:
+    return ProcessSet(request._ctx, result.set) if status == _OK and result.set else None
 
 
-def _finish_join(request: Request, status: int, said: Result) -> Any:
-    return said.last_joined if status == _OK else None
+def _finish_join(request: Request, status: int, result: Result) -> Any:
+    return result.last_joined if status == _OK else None
 
 
 _contexts: "weakref.WeakSet[Context]" = weakref.WeakSet()

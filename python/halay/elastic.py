@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Elastic jobs (halay_elastic.h): a context that goes on with other ranks when one is lost or others join.
+Elastic jobs (halay_elastic.h): a context that continues with other ranks when one is lost or others join.
 
 What the program keeps of its progress is its own: halay copies no memory for it here. After begin, commit and restore
 it asks the context for rank and size again. `halay.torch.elastic` is made of this.

@@ -29,7 +29,7 @@ class LibraryError(ImportError):
 
 class HalayError(RuntimeError):
     """
-    Something that the library reports. str() says what happened.
+    An error that the library reports. str() is its text.
 
     status: the C API's status. tensor: the name of the tensor that it is about, or None. place: the cell of a table
     that it is about. ranks: the ranks that the text names, ascending.

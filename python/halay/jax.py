@@ -13,15 +13,15 @@ Collectives of JAX arrays on CPUs, at once and within jax.jit.
         ...
 
 All take a tree of arrays (an array is one, too) and a name by which the ranks match them; an array within a tree has
-the path to it behind the name. They are pure functions for JAX: what nobody uses is not computed, so all ranks use the
-same. A name is in flight once: two calls that may run at the same time have different names. Shapes are the same on
-all ranks. reduction, prescale, postscale, wire, priority, process_set, timeout: as of Context.allreduce_async.
+the path to it after the name. They are pure functions for JAX: a result that is not used is not computed, so all ranks
+use the same. A name is in flight once: two calls that may run at the same time have different names. Shapes are the same
+on all ranks. reduction, prescale, postscale, wire, priority, process_set, timeout: as of Context.allreduce_async.
 
-XLA calls halay's library itself (jax.ffi, from JAX 0.5 on) and goes on with what does not depend on the result. With
+XLA calls halay's library itself (jax.ffi, from JAX 0.5 on) and continues with what does not depend on the result. With
 an older JAX it is a jax.pure_callback, which waits.
 
 Gradients go through all of them, but for reductions that have none (only "sum" and "average" do); their collectives
-have ".grad" behind the name. jax.vmap of an all-reduce and of a broadcast is that of the whole batch; it is refused
+have ".grad" after the name. jax.vmap of an all-reduce and of a broadcast is that of the whole batch; it is refused
 for those that go by rows.
 """
 
@@ -85,7 +85,7 @@ def _has_handler() -> bool:
         from jax import ffi
 
         ffi.register_ffi_target(_TARGET, ffi.pycapsule(_xla.call), platform="cpu")
-    except (ImportError, RuntimeError):  # there is no such module, or this XLA wants another version
+    except (ImportError, RuntimeError):  # no such module, or this XLA wants another version
         return False
     return True
 
@@ -219,7 +219,7 @@ def broadcast(ctx: Context, tree: Any, name: str, *, root: int = 0, **options: U
 
 
 def allgather(ctx: Context, tree: Any, name: str, **options: Unpack[UnnamedOptions]) -> Any:
-    """One rank's rows behind the other's."""
+    """One rank's rows after the other's."""
     return _run(ctx, Collective.ALLGATHER, tree, name, **options)
 
 

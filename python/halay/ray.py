@@ -80,7 +80,7 @@ class _Worker:
 
 
 def _variables(rank: int, nodes: Sequence[str]) -> Dict[str, str]:
-    """What a rank's environment says of its place, nodes being those of the ranks, in order of rank."""
+    """Returns the variables of each rank's place, nodes being those of the ranks, in order of rank."""
     here = [other for other, node in enumerate(nodes) if node == nodes[rank]]
     return {
         "RANK": str(rank),

@@ -70,8 +70,8 @@ _default: Optional[Callable[[], Rendezvous]] = None
 
 
 def set_default(make: Optional[Callable[[], Rendezvous]]) -> None:
-    """Contexts of this process that are told no way to meet, halay.torch's too, start with what make() returns: each
-    start needs a prefix of its own. None: as the environment says."""
+    """Contexts of this process without a way to meet, halay.torch's too, start with what make() returns: each
+    start needs a prefix of its own. None: by the environment."""
     global _default
     _default = make
 

@@ -13,7 +13,7 @@ from .watcher import Watcher
 if TYPE_CHECKING:
     from .context import Context
 
-# Milliseconds: Python hears signals (Ctrl-C) only between two calls of the library.
+# Milliseconds: Python takes signals (Ctrl-C) only between two calls of the library.
 SLICE_MS = 50
 
 _IN_PROGRESS = int(Status.IN_PROGRESS)
@@ -23,15 +23,15 @@ _CLOSED = int(Status.CLOSED)
 _result_size = ctypes.sizeof(Result)
 _unread = ctypes.byref(Result(_result_size))  # for calls whose status alone is wanted
 
-# What makes an array of the result once a request has ended: gets the request, its status and what the library says of
-# it; returns None if the status stands for an error all the same.
+# What makes an array of the result once a request has ended: gets the request, its status and the library's
+# result; returns None if the status is an error all the same.
 Finish = Callable[["Request", int, Result], Any]
 
 
-def note_sender(request: "Request", status: int, said: Result) -> None:
+def note_sender(request: "Request", status: int, result: Result) -> None:
     """A Finish: who sent what was received."""
     if status == _OK:
-        request.peer = said.peer
+        request.peer = result.peer
 
 
 class Request:
@@ -56,7 +56,7 @@ class Request:
         self._status = _IN_PROGRESS
         self._text = ""
         self.name = name
-        # All-gather and all-to-all: how many rows came from each rank, once it has ended.
+        # All-gather and all-to-all: the number of rows from each rank, once it has ended.
         self.rows: Optional[List[int]] = None
         # Receive: the rank that sent, once it has ended well.
         self.peer: Optional[int] = None
@@ -73,10 +73,10 @@ class Request:
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """
-        Block until it has ended, and return its result: the array that has it (of a join: the rank that came last).
+        Block until it has ended, and return its result: the array that has it (of a join: the last rank).
 
-        Other threads of Python run meanwhile, and Ctrl-C is heard. timeout: seconds; when they are over TimeoutError of
-        Python is raised, and the request is still in flight (poll() says False). Raises HalayError when it has ended
+        Other threads of Python run meanwhile, and Ctrl-C works. timeout: seconds; when they are over TimeoutError of
+        Python is raised, and the request is still in flight (poll() returns False). Raises HalayError when it has ended
         with an error, at each call the same.
         """
         if self._status == _IN_PROGRESS:
@@ -124,7 +124,7 @@ class Request:
     def cancel(self) -> None:
         """
         Withdraw it: unless it has begun, it ends on all ranks with CanceledError, its data untouched. A send or receive
-        ends on this rank alone. Never blocks; wait() says how it has ended.
+        ends on this rank alone. Never blocks; wait() has its result.
         """
         ctx = self._ctx
         with ctx._lock:
@@ -138,7 +138,7 @@ class Request:
         Call callback(request) when it has ended: at once if it has, or else on a thread of the context's. It may wait
         for other requests: theirs are called on other threads meanwhile. Exceptions that it raises are printed.
         """
-        if self.poll():  # which also tells the engine that nobody waits
+        if self.poll():  # which also releases the engine's place for a wait
             callback(self)
             return
         ctx = self._ctx
@@ -219,9 +219,9 @@ class Request:
             self._text = self._ctx._gone or "the context was closed before anyone waited for this request"
         else:
             if self._finish is not None:
-                said = Result(_result_size)
-                held.halay_request_result(self._p, ctypes.byref(said))
-                made = self._finish(self, status, said)
+                result = Result(_result_size)
+                held.halay_request_result(self._p, ctypes.byref(result))
+                made = self._finish(self, status, result)
                 if made is not None:
                     self._out, status = made, _OK
             if status != _OK:
@@ -237,7 +237,7 @@ class Request:
         with ctx._lock:
             if ctx._p:
                 if self._status == _IN_PROGRESS:
-                    ctx._orphans.append((self._p, self._keep))  # somebody has to keep the data until it has ended
+                    ctx._orphans.append((self._p, self._keep))  # the context keeps the data until it has ended
                 else:
                     held.halay_request_free(self._p)
 
@@ -322,7 +322,7 @@ def wait_all(requests: Sequence[Request], timeout: Optional[float] = None) -> Li
 
 def wait_any(requests: Sequence[Request], timeout: Optional[float] = None) -> int:
     """
-    Block until one of these has ended, and return its place; its wait() says how. Of one context. timeout: as of
+    Block until one of these has ended, and return its place; its wait() has the result. Of one context. timeout: as of
     Request.wait.
     """
     contexts = {id(request._ctx) for request in requests}

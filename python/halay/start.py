@@ -35,21 +35,21 @@ def begin(options: Options) -> int:
         _leaving.join()  # the second of two starts at once would meet the others' first one
     stacks.register()
     start, place = ctypes.c_void_p(), ctypes.c_void_p()
-    said: List[int] = []
+    statuses: List[int] = []
     try:
         status = lib.halay_init_start(ctypes.byref(options), ctypes.byref(start))
         if status:
             raise last_error(status, "start")
-        while not said or said[-1] == _IN_PROGRESS:
-            # A Ctrl-C between the call and an assignment would lose whether the start has been freed; here is none.
-            said[:] = map(lib.halay_init_test, [start], [SLICE_MS], [ctypes.byref(place)], [None])
-        if said[-1] != _OK:
-            raise last_error(said[-1], "start")
+        while not statuses or statuses[-1] == _IN_PROGRESS:
+            # A Ctrl-C between the call and an assignment would lose whether the start has been freed.
+            statuses[:] = map(lib.halay_init_test, [start], [SLICE_MS], [ctypes.byref(place)], [None])
+        if statuses[-1] != _OK:
+            raise last_error(statuses[-1], "start")
         return place.value or 0
     except BaseException:
-        if said and said[-1] == _OK:
+        if statuses and statuses[-1] == _OK:
             lib.halay_fini(place)
-        elif start.value and (not said or said[-1] == _IN_PROGRESS):
+        elif start.value and (not statuses or statuses[-1] == _IN_PROGRESS):
             _leave(start, options)
         raise
 

@@ -49,7 +49,7 @@ def _store(rank: int, size: int, timeout: timedelta) -> Any:
 def _reduction(op: Any) -> Any:
     kind = str(op.type).rsplit(".", 1)[-1]
     if kind not in _REDUCTIONS:
-        raise ValueError(f"halay: there is no reduction {kind}: there are {', '.join(sorted(_REDUCTIONS))}")
+        raise ValueError(f"halay: unknown reduction {kind}; expected {', '.join(sorted(_REDUCTIONS))}")
     return getattr(dist.ReduceOp, kind)
 
 
@@ -59,7 +59,7 @@ def _given(**values: Any) -> Any:
 
 
 def _ended(work: Any, is_async: bool) -> Any:
-    """What torchcomms is told: a work that is under way, or None."""
+    """What torchcomms gets: a work that is under way, or None."""
     if is_async:
         return work
     work.wait()

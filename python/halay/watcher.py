@@ -41,7 +41,7 @@ class Watcher:
         self._is_over = False  # guarded by the context's lock: the pipe is closed
         self._fd: int = held.halay_completion_fd(ctx._open())
         if self._fd < 0:
-            raise OSError("there is no descriptor for the end of requests; halay's log says why")
+            raise OSError("no descriptor for the end of requests; halay's log has the reason")
         self._wake_read, self._wake_write = os.pipe()
         self._idle, self._busy = select.poll(), select.poll()
         self._idle.register(self._wake_read, select.POLLIN)

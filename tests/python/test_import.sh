@@ -31,7 +31,7 @@ def imported(value):
 version = re.search(r"AC_INIT\(\[halay\], \[([^]]*)\]", open(f"{tree}/configure.ac").read())[1]
 assert imported(library).strip() == version, (imported(library), version)
 said = imported("/nowhere/libhalay.so.1")
-assert "there is no '/nowhere/libhalay.so.1'" in said and "Set HALAY_LIBRARY to the path" in said, said
+assert "'/nowhere/libhalay.so.1' does not exist" in said and "Set HALAY_LIBRARY to the path" in said, said
 said = imported(sys.executable)  # no library
 assert "cannot be loaded" in said and sys.executable in said, said
 END

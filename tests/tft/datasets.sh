@@ -76,7 +76,7 @@ sed -e 's/encoder: 168, horizon: 24/encoder: 24, horizon: 12/' \
 check "prepare PEMS-SF" "$tft" prepare --schema "$scratch/pems.yaml" "$scratch/pems.csv" -o "$scratch/p.htd"
 grep -q '^entities  *3$' "$scratch/said" || wrong "PEMS-SF: not three sensors"
 echo '[3 1 4 1]' >"$pems/randperm"
-refused 1 "is no permutation" "$datasets/pems_sf.py" "$pems" -o "$scratch/none.csv"
+refused 1 "is not a permutation" "$datasets/pems_sf.py" "$pems" -o "$scratch/none.csv"
 echo '[3 1 4 2 5]' >"$pems/randperm"
 refused 1 "5 days in randperm, 4 labels" "$datasets/pems_sf.py" "$pems" -o "$scratch/none.csv"
 echo '[3 1 4 2]' >"$pems/randperm"

@@ -7,7 +7,7 @@ torch.distributed's backend "halay".
 
     dist.init_process_group("halay")  # tensors in main memory, and on CUDA's GPUs
 
-docs/guides/pytorch.md says what there is and what differs from gloo.
+docs/guides/pytorch.md lists what it has and what differs from gloo.
 """
 
 try:

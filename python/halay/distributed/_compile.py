@@ -3,7 +3,7 @@
 torch.compile keeps out of halay's code.
 
 Torch's C++ calls it in the middle of what is compiled (DDP's reducer does), and the compiler would take each function
-it enters for a part of the model. torch.compiler.disable says so too, but loads the compiler at once, for programs that
+it enters for a part of the model. torch.compiler.disable does so too, but loads the compiler at once, for programs that
 never compile.
 """
 
@@ -16,7 +16,7 @@ import torch
 
 
 def _marker() -> Optional[Callable[[types.CodeType], Any]]:
-    """What tells torch not to compile a function; None if this torch has no compiler."""
+    """The decorator that keeps torch from compiling a function; None if this torch has no compiler."""
     try:
         frames = torch._C._dynamo.eval_frame
     except AttributeError:  # before torch 2.0

@@ -22,7 +22,7 @@ def compress_hook(wire: str = "bf16") -> Callable[[Any, dist.GradBucket], torch.
     f16 is finer, and its sums overflow at 65504. Buckets on a GPU are converted there, and averages rounded to wire.
     """
     if wire not in _WIRES:
-        raise ValueError(f"halay: there is no wire type {wire!r}: there are {', '.join(map(repr, _WIRES))}")
+        raise ValueError(f"halay: unknown wire type {wire!r}; expected {', '.join(map(repr, _WIRES))}")
 
     def hook(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         group = _ours(dist.group.WORLD if group is None else group, bucket.buffer().device)

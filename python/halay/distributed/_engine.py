@@ -7,9 +7,9 @@ context of ours covers (the default group has another backend) starts a context 
 ends the context.
 
 Names. Torch asks the members of a group to call the same collectives in the same order. So a collective's name is its
-number in its group: ranks that call different things are told so, with both sides, where other backends wait or mix up
+number in its group: ranks that call different things get an error with both sides, where other backends wait or mix up
 the data. Numbers come again (_numbers.Numbers), so that the engine knows the names already. What the callback of a
-future calls is numbered within that future (_work.Lineage), as it comes at another time on each rank.
+future calls is numbered within that future (_work.Lineage), as its time differs between ranks.
 """
 
 import ctypes
@@ -57,9 +57,9 @@ def _kept(tensor: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
 
 
 def _note_rows(size: int) -> Finish:
-    def finish(request: Request, status: int, said: Result) -> None:
+    def finish(request: Request, status: int, result: Result) -> None:
         if status == Status.OK:
-            request.rows = said.rows[:size] if said.rows else [said.shape[0]]
+            request.rows = result.rows[:size] if result.rows else [result.shape[0]]
 
     return finish
 
@@ -75,14 +75,14 @@ class Engine:
         self._users = 0
 
     def process_set(self, ranks: Sequence[int], timeout_ms: int) -> Optional[ProcessSet]:
-        """The set of these ranks, made by its members; None stands for all. Groups of the same ranks share it."""
+        """The set of these ranks, made by its members; None: all ranks. Groups of the same ranks share it."""
         key = tuple(sorted(ranks))
         if key not in self._sets:
             self._sets[key] = self.context.process_set(key, timeout_ms / 1000 or None)
         return self._sets[key]
 
     def number(self, ranks: Sequence[int]) -> int:
-        """How many groups of these ranks there were before this one: it tells those of one set apart."""
+        """The number of groups of these ranks before this one: it distinguishes those of one set."""
         key = tuple(sorted(ranks))
         number = self._groups.get(key, 0)
         self._groups[key] = number + 1
@@ -90,7 +90,7 @@ class Engine:
 
     def place(self, info: TensorInfo, tensors: Sequence[Optional[torch.Tensor]]) -> Any:
         """
-        Describe where these are. On a GPU they follow its current stream, which is returned. They are said to be on
+        Describe where these are. On a GPU they follow its current stream, which is returned. They are declared as on
         devices on all ranks if they are on the GPU of this rank's first tensors: programs whose ranks use several GPUs
         do so alike.
         """
@@ -192,7 +192,7 @@ class Channel:
     ) -> Request:
         """
         Submit one collective. source, target: contiguous, None where the operation has none. shape: of source, in which
-        only what matters is said (rows, columns). values: further members of struct halay_tensor_info.
+        only what matters is given (rows, columns). values: further members of struct halay_tensor_info.
         """
         info = TensorInfo()
         info.struct_size = ctypes.sizeof(TensorInfo)
@@ -327,4 +327,4 @@ def _wait_for(request: Request) -> None:
     try:
         request.wait()
     except HalayError:
-        pass  # whoever waits for it is told
+        pass  # the work's error reaches the caller that waits

@@ -50,7 +50,7 @@ def _kind(opts: Any) -> Any:
 
 def _reduction(kind: Any) -> Reduction:
     if kind not in REDUCTIONS:
-        raise ValueError(f"halay: there is no reduction {kind}: there are SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR, BXOR")
+        raise ValueError(f"halay: unknown reduction {kind}; expected SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR or BXOR")
     return REDUCTIONS[kind]
 
 
@@ -95,7 +95,7 @@ def _check_count(what: str, tensors: Sequence[_Tensor], size: int) -> None:
 
 
 def _is_plain(tensor: _Tensor) -> bool:
-    """Whether the memory behind it is its elements."""
+    """Returns whether its memory holds its elements."""
     return tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor())
 
 
@@ -107,7 +107,7 @@ def _plain(tensor: _Tensor) -> _Tensor:
 
 
 def _bytes_of(tensor: _Tensor) -> _Tensor:
-    """The tensor, flat and contiguous; as bytes if its elements are none of halay's types. For data that only move."""
+    """The tensor, flat and contiguous; as bytes if halay has no type for its elements. For data that only move."""
     flat = _plain(tensor).view(-1)
     return flat if flat.dtype in DTYPES else flat.view(torch.uint8)
 
@@ -153,7 +153,7 @@ class Collectives:
     _rank: int
     _size: int
     _batch: Optional[List[Any]] = None  # the works of a batch that torch has begun
-    _is_batch_over: Callable[[], bool]  # by an exception, of which torch says nothing here
+    _is_batch_over: Callable[[], bool]  # by an exception, which torch does not report here
 
     def _open(self, channel: Channel, opts: Any) -> None:
         self._rank, self._size = opts.group_rank, opts.group_size
@@ -161,7 +161,7 @@ class Collectives:
 
     def _root(self, opts: Any) -> int:
         if not 0 <= opts.rootRank < self._size:
-            raise ValueError(f"halay: root {opts.rootRank} is none of the group's {self._size} ranks")
+            raise ValueError(f"halay: root {opts.rootRank} is not one of the group's {self._size} ranks")
         return int(opts.rootRank)
 
     def _work(
@@ -517,7 +517,7 @@ class Collectives:
         return self._work(self._channel.submit(Collective.BARRIER, None, None, (), _timeout(opts)), [], "barrier")
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        """A barrier of its own time-out. The error names all ranks that did not come, whatever wait_all_ranks says."""
+        """A barrier of its own time-out. The error names all missing ranks, with or without wait_all_ranks."""
         limit = max(1, milliseconds(timeout)) if isinstance(timeout, timedelta) else _timeout(timeout)
         Work(self._channel.submit(Collective.BARRIER, None, None, (), limit), [], "monitored_barrier").wait()
 

@@ -2,7 +2,7 @@
 """
 The numbers that name a group's collectives.
 
-A number that comes again should stand for the same collective as before: the engine then knows it, and replays steps
+A number that is used again should stand for the same collective as before: the engine then knows it, and replays steps
 that repeat. So numbers come again after a multiple of the calls of a step, which is found in the calls themselves.
 
     calls    0 ... 128 ............ 383 ... 511 | 512 ...
@@ -42,7 +42,7 @@ class Numbers:
         self._failed = -1  # the last block in which a call failed that is looked at
 
     def take(self, kind: Hashable) -> int:
-        """The number of the next call. kind: what is the same on all ranks, and wherever the number comes again."""
+        """The number of the next call. kind: what is the same on all ranks, and wherever the number is used again."""
         if self.calls % BLOCK == 0 and self._block:
             self._conclude()
         number = self.calls % self.slots

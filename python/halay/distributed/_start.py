@@ -12,11 +12,11 @@ _DAY_S = 86400
 
 
 class _Keys:
-    """A store of torch's. Nothing waits in it: a time-out leaves older ones with an answer that nobody reads."""
+    """A store of torch's. Nothing waits in it: a time-out leaves older ones with an answer that is never read."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self._counted = not hasattr(store, "check")  # before torch 2.1 a counter beside each key says that it is there
+        self._counted = not hasattr(store, "check")  # before torch 2.1 a counter beside each key marks it as set
 
     def put(self, key: str, value: bytes) -> None:
         self._store.set(key, value)

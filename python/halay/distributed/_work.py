@@ -25,7 +25,7 @@ DistBackendError = getattr(dist, "DistBackendError", RuntimeError)  # since torc
 
 
 def milliseconds(timeout: Optional[timedelta]) -> int:
-    """A time-out of torch's; 0 where none was given, which torch says with None, zero or less."""
+    """A time-out of torch's; 0 where none was given, for which torch has None, zero or less."""
     if timeout is None:
         return 0
     return max(0, int(timeout.total_seconds() * 1000))
@@ -104,8 +104,8 @@ class _Failure:
 
 
 def future_devices(*streams: Any) -> Optional[List[torch.device]]:
-    """What a future of tensors is told: who waits for one of tensors on a GPU follows the GPU's streams. None stands
-    for main memory, which may be beside them."""
+    """The devices of a future of tensors: a wait for tensors on a GPU follows the GPU's streams. None is
+    main memory, which may be beside them."""
     return list(dict.fromkeys(stream.device for stream in streams if stream is not None)) or None
 
 

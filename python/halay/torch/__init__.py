@@ -7,11 +7,11 @@
     optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
 
 All names of Horovod 0.28.1's `horovod.torch` that its tests and examples use are here, with its semantics and the texts
-of its errors. `docs/guides/from-horovod.md` says what is different; `python -m halay.horovod script.py` runs a script
-that says `import horovod.torch`.
+of its errors. `docs/guides/from-horovod.md` lists what is different; `python -m halay.horovod script.py` runs a script
+with `import horovod.torch`.
 
 Objects (broadcast_object, allgather_object, elastic states) travel pickled between the ranks of one job, all of which
-have proved that they know its secret: whoever can be a rank can run code on the others.
+have proved that they know its secret: a process that can be a rank can run code on the others.
 """
 try:
     import torch  # noqa: F401

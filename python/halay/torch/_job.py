@@ -22,11 +22,11 @@ _NAME_MAX = 255  # bytes: HALAY_NAME_MAX
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective has failed: the text says which, and names the ranks. It comes from a HalayError (__cause__)."""
+    """A collective has failed: the text has which, and names the ranks. Its __cause__ is a HalayError."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The job has been re-formed in a commit. skip_sync: nobody needs the state."""
+    """The job has been re-formed in a commit. skip_sync: no rank needs the state."""
 
     def __init__(self, skip_sync: bool) -> None:
         super().__init__("the ranks have changed")
@@ -54,7 +54,7 @@ _state = _State()
 
 
 def context() -> Context:
-    """The context; ValueError if there is none."""
+    """The context; ValueError before hvd.init."""
     if _state.ctx is None:
         raise ValueError(NOT_INITIALIZED)
     return _state.ctx
@@ -171,8 +171,8 @@ def reaches(device: torch.device) -> bool:
 
 
 def _is_own_device(device: torch.device) -> bool:
-    """Whether the data there are said to be on devices on all ranks. This is so for one device of each rank, that of
-    the first data; programs whose ranks use several do so alike."""
+    """Returns whether the data there are declared as on devices on all ranks. This is so for one device of each rank,
+    that of the first data; programs whose ranks use several do so alike."""
     if _state.device is None:
         _state.device = device
     return _state.device == device
@@ -204,7 +204,7 @@ def add_set(ranks: Sequence[int], process_set: Any) -> int:
 
 
 def remove_set(number: int) -> bool:
-    """Remove it. False: there is none of that number."""
+    """Removes it. False: no process set has that number."""
     if number not in _state.sets:
         return False
     _, made, _ = _state.sets.pop(number)
@@ -289,7 +289,7 @@ def wait(request: Any, device: Optional[torch.device] = None) -> Any:
 
 
 def result(request: Any) -> Tuple[torch.Tensor, List[int]]:
-    """What an all-gather or all-to-all has given, and the rows that came from each rank."""
+    """The result of an all-gather or all-to-all, and the number of rows from each rank."""
     return wait(request), request.rows or []
 
 

@@ -16,7 +16,7 @@ from halay.torch.compression import BF16Compressor, FP16Compressor, NoneCompress
 from halay.torch.plan import Place
 from halay.torch.process_sets import ProcessSet
 
-# Where exchange begins while backward goes on: smaller buckets begin earlier, larger ones move faster. On
+# Where exchange begins during backward: smaller buckets begin earlier, larger ones move faster. On
 # processors larger buckets gain nothing from 16 MB on.
 BUCKET_BYTES = 16 << 20
 
@@ -272,7 +272,7 @@ class Bucket:
 
     @staticmethod
     def _give_back(member: Member, grad: Optional[torch.Tensor]) -> None:
-        """The reduced gradient of a parameter whose gradient is no view: it is on another device, or sparse."""
+        """The reduced gradient of a parameter whose gradient is not a view: it is on another device, or sparse."""
         if grad is not None and grad.is_sparse:
             member.param.grad = member.view.to_sparse()
         elif grad is None:

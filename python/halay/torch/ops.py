@@ -151,10 +151,10 @@ def _average(sums: torch.Tensor, dtype: torch.dtype, size: int) -> torch.Tensor:
 
 def _reduction(op: int, prescale: float, postscale: float, tensors: Sequence[torch.Tensor], process_set: ProcessSet,
                for_what: str) -> dict:
-    """What the engine is told of a reduction. It averages no integers: they are summed, and scaled after it (but see
+    """The engine's reduction and factors. It averages no integers: they are summed, and scaled after it (but see
     _whole)."""
     if op not in REDUCTIONS:
-        raise ValueError("%s: there is no reduction %r" % (for_what, op))
+        raise ValueError("%s: unknown reduction %r" % (for_what, op))
     if op == Adasum and process_set.process_set_id != 0:
         raise NotImplementedError("Adasum does not support non-global process sets yet.")
     if op == Average and any(t.dtype == torch.bool for t in tensors):
@@ -257,7 +257,7 @@ class _Allreduce(torch.autograd.Function):
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
               compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The tensor, reduced over all ranks; allreduce_async() says what the arguments mean."""
+    """The tensor, reduced over all ranks; allreduce_async() has the meaning of the arguments."""
     check(tensor)
     small, ctx = compression.compress(tensor)
     reduced = _Allreduce.apply(small, name, _choose_op(op, average), prescale_factor, postscale_factor, process_set)
@@ -373,7 +373,7 @@ def _start_allgather(tensor: torch.Tensor, name: Optional[str], process_set: Pro
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """Begin to gather the rows of all ranks, one rank's behind the other's. Ranks may give different numbers of rows;
+    """Begin to gather the rows of all ranks, one rank's after the other's. Ranks may give different numbers of rows;
     the other dimensions are equal."""
     check(tensor)
     request, finish = _start_allgather(tensor, name, process_set)
@@ -512,8 +512,8 @@ def _splits(tensor: torch.Tensor, splits: Splits, process_set: ProcessSet) -> Op
 
 def alltoall_async(tensor: torch.Tensor, splits: Splits = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle:
-    """Begin to send rows to every rank: splits says how many to each (32-bit integers), by default as many to each.
-    synchronize() gives the rows that came, in order of rank, and how many came from each."""
+    """Begin to send rows to every rank: splits has how many to each (32-bit integers), by default the same number.
+    synchronize() gives the received rows, in order of rank, and how many each rank sent."""
     check(tensor)
     request = _job.submit("alltoall", name, process_set, reachable(tensor),
                           splits=_splits(tensor, splits, process_set))
@@ -538,14 +538,14 @@ class _Alltoall(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor, _: Any) -> Tuple:
         grad, _ = alltoall(grad.contiguous(), ctx.received, process_set=ctx.process_set)
-        if grad.shape[0] < ctx.rows:  # rows that nobody got
+        if grad.shape[0] < ctx.rows:  # rows that no rank got
             grad = torch.cat([grad, grad.new_zeros((ctx.rows - grad.shape[0], *grad.shape[1:]))])
         return grad, None, None, None
 
 
 def alltoall(tensor: torch.Tensor, splits: Splits = None, name: Optional[str] = None,
              process_set: ProcessSet = global_process_set) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
-    """The rows that the ranks have sent to this one; with splits also how many came from each."""
+    """The rows that the ranks have sent to this one; with splits also how many each of them sent."""
     check(tensor)
     output, received = _Alltoall.apply(tensor, splits, name, process_set)
     return output if splits is None else (output, received)

@@ -106,7 +106,7 @@ class _Hooked:
         self._members: List[Member] = []
         self._frozen: List[Member] = []  # of them
         self._by_place: Dict[Place, Member] = {}
-        self._outside: List[Tuple[Place, torch.Tensor]] = []  # parameters that are no members
+        self._outside: List[Tuple[Place, torch.Tensor]] = []  # parameters outside of the optimizer's
         self._look_again([place for place, p in self._places() if p.requires_grad])
 
     def _places(self) -> List[Tuple[Place, torch.Tensor]]:
@@ -138,7 +138,7 @@ class _Hooked:
         self._frozen = [member for member in self._members if member.node is None]
 
     def _late(self) -> List[Place]:
-        """Parameters that are no members, and have or will have gradients: they were frozen, or have come later."""
+        """Parameters that the buckets lack, and that have or will have gradients: they were frozen or added later."""
         params = [p for group in self.param_groups for p in group['params']]
         if len(params) != len(self._params) or any(map(is_not, params, self._params)) or \
                 any(member.param.requires_grad for member in self._frozen):
@@ -398,7 +398,7 @@ class _DistributedAdasumOptimizer(_Hooked):
         self._watch(names, passes)
 
     def synchronize(self) -> None:
-        """Nothing: there are no gradients to wait for."""
+        """Does nothing: no gradients are under way."""
 
     @contextmanager
     def skip_synchronize(self) -> Iterator[None]:
@@ -480,7 +480,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
     named_parameters: model.named_parameters(); names appear in messages. compression: what gradients travel as.
     backward_passes_per_step: backward passes that are added up on this rank before the exchange. op: Average, Sum, Min,
     Max, Product, or Adasum, which reduces what a step changes. gradient_predivide_factor f: with Average, 1/f before
-    the sum and f behind it. groups: a number of groups, or lists of parameters, that travel together; by default they
+    the sum and f after it. groups: a number of groups, or lists of parameters, that travel together; by default they
     travel by 16 MB. sparse_as_dense: sparse gradients travel as dense ones. process_set: its ranks only.
     """
     if gradient_predivide_factor != 1.0 and op != Average:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the ranks agree on about the gradients of an optimizer: which there are, in which buckets, and which are sparse.
 
-A rank sees its own gradients only. What begins on one rank, a parameter that is no longer frozen or a sparse gradient,
+A rank sees its own gradients only. What begins on one rank, a parameter that was frozen or a sparse gradient,
 must begin on all of them at the same step, as a rank that exchanges what the others do not would wait for them forever.
 So at each step the ranks ask each other whether any has news, by one number; only if so they send each other a Report,
 and all of them make the same Plan of the reports.

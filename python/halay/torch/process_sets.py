@@ -28,7 +28,7 @@ class ProcessSet:
         return _job.size() if self.process_set_id == 0 else len(self.ranks or ())
 
     def rank(self) -> Optional[int]:
-        """This rank's place in it; None if the set has no number yet. ValueError: it is no member."""
+        """This rank's place in it; None if the set has no number yet. ValueError: it is not a member."""
         if self.process_set_id is None:
             return None
         if self.process_set_id == 0:
@@ -77,7 +77,7 @@ def _begin(sets: Union[None, str, Sequence[ProcessSet]]) -> None:
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
     """Make a set. All ranks of the job call it, members or not, in the same order: so a set has one number on all.
-    ValueError: there is one of these ranks, or one of them is none of the job's."""
+    ValueError: a set of these ranks exists, or the job lacks one of them."""
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
     process_set.process_set_id = _job.add_set(process_set.ranks or [], process_set)

@@ -33,8 +33,8 @@ class State:
             callback()
 
     def commit(self) -> None:
-        """Keep the state: from now on nothing older comes back. All ranks call it alike. HostsUpdatedInterrupt: the job
-        has been re-formed, with ranks that wait for the state."""
+        """Keep the state: from now on nothing older is restored. All ranks call it alike. HostsUpdatedInterrupt: the
+        job has been re-formed, with ranks that wait for the state."""
         self.save()
         self.check_host_updates()
 
@@ -60,7 +60,7 @@ class State:
 
 
 class ObjectState(State):
-    """Python objects, each an attribute. They travel pickled (halay.torch.functions says more about that)."""
+    """Python objects, each an attribute. They travel pickled (see halay.torch.functions)."""
 
     def __init__(self, bcast_object: Callable[..., Any] = broadcast_object,
                  get_rank: Callable[[], int] = _job.rank, **kwargs: Any) -> None:
