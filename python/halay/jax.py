@@ -14,8 +14,8 @@ Collectives of JAX arrays on CPUs, at once and within jax.jit.
 
 All take a tree of arrays (an array is one, too) and a name by which the ranks match them; an array within a tree has
 the path to it after the name. They are pure functions for JAX: a result that is not used is not computed, so all ranks
-use the same. A name is in flight once: two calls that may run at the same time have different names. Shapes are the same
-on all ranks. reduction, prescale, postscale, wire, priority, process_set, timeout: as of Context.allreduce_async.
+use the same. A name is in flight once: two calls that may run at the same time have different names. Shapes are the
+same on all ranks. reduction, prescale, postscale, wire, priority, process_set, timeout: as of Context.allreduce_async.
 
 XLA calls halay's library itself (jax.ffi, from JAX 0.5 on) and continues with what does not depend on the result. With
 an older JAX it is a jax.pure_callback, which waits.
