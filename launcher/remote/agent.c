@@ -65,6 +65,7 @@ struct agent {
     int64_t heard_us, sent_us;
     int64_t sampled_us;          /* when samples were sent last */
     struct rank_sample *samples; /* owned: (plan.size), where they are wanted */
+    int has_failed;              /* a rank has failed; in an elastic job, the one that ended last */
     int was_told;                /* the ranks have a signal to end */
     int has_lost;                /* halayrun cannot be reached any more */
     int is_cut_off;              /* because it has received nothing */
@@ -131,10 +132,9 @@ static void send_due_samples(struct agent *agent)
         send_samples(agent);
 }
 
-/* The job has failed: what its ranks did last stays, and halayrun learns what there is. */
-static void keep_records(struct agent *agent)
+/* The job has failed, or will have: the records stay, and halayrun learns which there are. */
+static void show_records(struct agent *agent)
 {
-    agent->plan.keeps_record = 1;
     if (agent->samples)
         send_samples(agent);
 }
@@ -142,7 +142,7 @@ static void keep_records(struct agent *agent)
 /* In an elastic job other processes of this host may live on. */
 static void end_samples(struct agent *agent)
 {
-    if (agent->samples && !agent->plan.keeps_record && !is_alone(agent))
+    if (agent->samples && !agent->plan.keeps_record && !agent->has_failed && !is_alone(agent))
         rank_records_remove(agent->plan.record, 0);
     free(agent->samples);
     free(agent->pids);
@@ -196,8 +196,12 @@ static void agent_reap(struct agent *agent)
         halay_host_ranks_ended(&agent->host_ranks, agent->plan.first + i);
         for (int which = 0; which < 2; which++) /* its output precedes its end, if there is room for it */
             pass_stream(agent, i, which);
-        if (status && !agent->was_told)
-            keep_records(agent);
+        if (status && !agent->was_told) {
+            agent->has_failed = 1;
+            show_records(agent);
+        } else if (!status && halay_environment_get("HALAY_ELASTIC")) {
+            agent->has_failed = 0; /* the job has survived what failed before */
+        }
         snprintf(text, sizeof text, "%d", status);
         agent_send_text(agent, FRAME_ENDED, agent->plan.first + i, text);
     }
@@ -274,7 +278,8 @@ static void obey_frame(struct agent *agent, const struct frame *frame)
         feed_rank0(agent);
         break;
     case FRAME_KEEP:
-        keep_records(agent);
+        agent->plan.keeps_record = 1;
+        show_records(agent);
         break;
     case FRAME_FETCH:
         send_record(agent, (int)frame->number);
