@@ -40,6 +40,8 @@ says err 'no measurement has a name that begins with nothing'
 script engine --rounds 1 -n 3 -s 2 --models many-small tft-electricity
 table engine-replay '| what | agreed on in each step | replayed | pure, or bare | replayed, times that | aim |'
 says out '^\| messages of a step, all ranks \|'
+script recorder --rounds 2 --models many-small
+table recorder '| what | without | with | ratio | its quartiles |'
 script algorithms -np 2 --rounds 1 -n 2 -b 1K -e 4K --only reduce
 table algorithms '| bytes | operation | chosen | fastest | µs | ratio | others, µs |'
 script elastic --kills 1
