@@ -370,8 +370,10 @@ class TaskTurn(Turn):
                 self.fault(f"task {rank} ended with {self.codes[rank]}, {'' if rank in done else 'not '}done")
         if not dead and failed or failed and len(done) == 4:
             self.fault(f"the tasks {failed} failed, {done} are done")
+        # Of a task that was killed before it connected the others know nothing: they name the one that they wait for.
+        named = rf"rank ({'|'.join(map(str, dead))})\b|has not come within"
         for rank in failed:
-            if not re.search(rf"rank ({'|'.join(map(str, dead))})\b", self.text(rank, "err")):
+            if not re.search(named, self.text(rank, "err")):
                 self.fault(f"task {rank} does not name what was killed")
 
 
