@@ -476,6 +476,25 @@ static void serve_busy(struct halay_tcp_mesh *mesh)
     }
 }
 
+/* Reads what a process of this host sent before it died from its socket, then counts it as lost. */
+static void look_at_dead(struct halay_tcp_mesh *mesh)
+{
+    int dead;
+
+    mesh->looks = 0;
+    if (halay_peers_check(mesh->watch, &dead) == HALAY_OK)
+        return;
+    for (int r = 0; r < mesh->link->size; r++) {
+        struct halay_tcp_member *m = member_of(mesh, r);
+        if (mesh->link->lost[r] || m->peer.has_left || !halay_peers_is_dead(mesh->watch, r))
+            continue;
+        while (m->peer.connection && !m->peer.connection->has_ended && member_serve(mesh, m))
+            ;
+        if (!m->peer.has_left)
+            lose_rank(mesh, r);
+    }
+}
+
 /* Nonzero if a transfer waits for a peer that has left. */
 static int is_stuck(const struct halay_tcp_mesh *mesh, int rank)
 {
@@ -499,31 +518,13 @@ static void look_at_left(struct halay_tcp_mesh *mesh)
     }
     if (halay_now_us() < mesh->left_us)
         return;
+    look_at_dead(mesh); /* which it may have left because of */
     for (int r = stuck; r < mesh->link->size; r++)
         if (is_stuck(mesh, r)) {
             halay_error_at(mesh->link->log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
             lose_rank(mesh, r);
         }
     mesh->left_us = 0;
-}
-
-/* Reads what a process of this host sent before it died from its socket, then counts it as lost. */
-static void look_at_dead(struct halay_tcp_mesh *mesh)
-{
-    int dead;
-
-    mesh->looks = 0;
-    if (halay_peers_check(mesh->watch, &dead) == HALAY_OK)
-        return;
-    for (int r = 0; r < mesh->link->size; r++) {
-        struct halay_tcp_member *m = member_of(mesh, r);
-        if (mesh->link->lost[r] || m->peer.has_left || !halay_peers_is_dead(mesh->watch, r))
-            continue;
-        while (m->peer.connection && !m->peer.connection->has_ended && member_serve(mesh, m))
-            ;
-        if (!m->peer.has_left)
-            lose_rank(mesh, r);
-    }
 }
 
 static enum halay_status status_of(const struct halay_tcp_mesh *mesh)
