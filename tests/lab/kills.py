@@ -9,7 +9,8 @@ sends SIGKILL to one process of the job (the launcher, its helpers, an agent, ss
 - every halayrun ends within LIMIT seconds, with the exit code that belongs to what was killed, or with 0 if the job had
   done its work;
 - what node 0 reports first is what was killed;
-- no process of the job is left on any host, and no file in /dev/shm but, of a job that failed, the flight records.
+- no process of the job is left on any host, and no file in /dev/shm but the flight records of a job that failed, or
+  that lost a host.
 
 Prints a line for each turn that fails, with the seed of that turn and the launcher's output, and a summary. Exit status
 1 if any failed.
@@ -265,8 +266,8 @@ class Turn:
                                        stdout=subprocess.PIPE, text=True)
                 self.fault(f"left on host {host}: {shown.stdout}")
                 subprocess.run(["kill", "-KILL", *map(str, left)])
-            failed = any(self.codes.values())
-            if files := [name for name in self.lab.files(host) if not (failed and name.endswith(".flight"))]:
+            has_lost = any(self.codes.values()) or not re.match("rank|nothing", self.what)
+            if files := [name for name in self.lab.files(host) if not (has_lost and name.endswith(".flight"))]:
                 self.fault(f"left in host {host}'s /dev/shm: {files}")
             self.lab.start(host, ["sh", "-c", "rm -rf /dev/shm/*"], None, None).wait()
         if dead:
