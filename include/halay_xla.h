@@ -7,7 +7,7 @@
  * calls may run in any order. python/halay/jax.py registers the handler. Its attributes:
  *
  *     context  u64  the address of a struct halay_xla
- *     info     u64  the address of a struct halay_tensor_info, which stays as it is as long as the program may run;
+ *     info     u64  the address of a struct halay_tensor_info, which stays as it is as long as the context is open;
  *                   dtype, dimensions, shape, in, out and out_bytes are taken from the call's one argument and one
  *                   result
  *

@@ -238,6 +238,19 @@ static enum halay_status call_submit(struct halay_xla *xla, struct call *call)
     return status;
 }
 
+/* Returns 0 if the context was closed: its description of the call may be gone. */
+static int call_take_info(struct call *call, const struct halay_tensor_info *info)
+{
+    struct halay_xla *xla = call->xla;
+
+    pthread_mutex_lock(&xla->gate);
+    int is_open = xla->ctx != NULL;
+    if (is_open)
+        call->info = *info;
+    pthread_mutex_unlock(&xla->gate);
+    return is_open;
+}
+
 /* Returns nonzero if the call is XLA's query for the version of the handler, after answering it. */
 static int answer_metadata(const struct xla_frame *frame)
 {
@@ -252,6 +265,7 @@ static int answer_metadata(const struct xla_frame *frame)
 
 static void *call_handler(void *arg)
 {
+    static const char closed[] = "halay: the context was closed";
     struct xla_frame *frame = arg;
     struct xla_future_create create = { .head = { .struct_size = sizeof create } };
 
@@ -269,9 +283,9 @@ static void *call_handler(void *arg)
         return make_error(api, XLA_ABORTED, "halay: out of memory");
     call->xla = xla;
     call->api = api;
-    call->info = *info;
-    const char *wrong = call_describe(frame, &call->info);
-    struct xla_error *error = wrong ? make_error(api, XLA_INVALID_ARGUMENT, wrong) : api->future_create(&create);
+    const char *wrong = call_take_info(call, info) ? call_describe(frame, &call->info) : closed;
+    struct xla_error *error = wrong ? make_error(api, wrong == closed ? XLA_ABORTED : XLA_INVALID_ARGUMENT, wrong)
+                                    : api->future_create(&create);
     if (error) {
         free(call);
         return error;

@@ -91,8 +91,9 @@ def _has_handler() -> bool:
 
 
 _places: "weakref.WeakKeyDictionary[Context, int]" = weakref.WeakKeyDictionary()
-# Compiled programs have the addresses of these. One serves all traces of a call.
-_infos: Dict[Tuple[Any, ...], TensorInfo] = {}
+# Compiled programs have the addresses of these, which they read only while the context is open. One serves all traces
+# of a call.
+_infos: "weakref.WeakKeyDictionary[Context, Dict[Tuple[Any, ...], TensorInfo]]" = weakref.WeakKeyDictionary()
 
 
 def _place(ctx: Context) -> int:
@@ -110,17 +111,17 @@ def _place(ctx: Context) -> int:
 
 def _by_handler(call: _Call, arrays: Tuple[Any, ...]) -> Tuple[Any, ...]:
     place, made = _place(call.ctx), []
+    infos = _infos.setdefault(call.ctx, {})
     for name, array, shape in zip(call.names, arrays, call.results):
-        key = (place, call.collective, name, call.options)
-        if key not in _infos:
-            _infos[key], _ = call.ctx._describe(call.collective, name=name, **dict(call.options))
-        info = _infos[key]
+        key = (call.collective, name, call.options)
+        if key not in infos:
+            infos[key], _ = call.ctx._describe(call.collective, name=name, **dict(call.options))
         ask = jax.ffi.ffi_call(
             _TARGET,
             jax.ShapeDtypeStruct(shape, array.dtype),
             vmap_method=None if call.collective in _ROWWISE else "broadcast_all",
         )
-        made.append(ask(array, context=np.uint64(place), info=np.uint64(ctypes.addressof(info))))
+        made.append(ask(array, context=np.uint64(place), info=np.uint64(ctypes.addressof(infos[key]))))
     return tuple(made)
 
 

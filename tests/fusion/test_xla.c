@@ -212,8 +212,8 @@ static void body_errors(struct rank_run *run)
     call_handler(xla, &sum, given, result, text);
     CHECK(!*text, "%s", text);
     halay_xla_close(xla);
-    call_handler(xla, &sum, given, result, text);
-    CHECK(strstr(text, "10: halay: 'sum': the context was closed"), "%s", text);
+    call_handler(xla, (void *)8, given, result, text); /* which is not read any more */
+    CHECK(strstr(text, "10: halay: the context was closed"), "%s", text);
     halay_xla_close(NULL);
     CHECK(halay_xla_open(NULL, &xla) == HALAY_ERR_ARGUMENT);
 }
