@@ -4,7 +4,7 @@
  */
 #include "launcher/explain.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/started.h"
 
 enum { HOSTS_SHOWN = 16 };

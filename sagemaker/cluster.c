@@ -4,7 +4,7 @@
  */
 #include "sagemaker/cluster.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/join.h"
 #include "launcher/remote/join_secret.h"
 #include "sagemaker/hyperparameters.h"

@@ -5,7 +5,7 @@
  */
 #include "sagemaker/hyperparameters.h"
 #include "base/config.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "sagemaker/opt_ml.h"
 #include <jansson.h>
 #include <limits.h>

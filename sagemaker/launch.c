@@ -5,7 +5,7 @@
 #include "sagemaker/launch.h"
 #include "base/config.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job.h"
 #include "launcher/remote/join.h"
 #include "launcher/where/choose_hosts.h"

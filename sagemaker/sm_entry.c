@@ -12,7 +12,7 @@
 #include "base/config.h"
 #include "halay_types.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/local/processes.h"
 #include "sagemaker/opt_ml.h"
 #include <dirent.h>

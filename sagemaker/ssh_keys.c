@@ -4,7 +4,7 @@
  */
 #include "sagemaker/ssh_keys.h"
 #include "base/secure/ssh_key.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

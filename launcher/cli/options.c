@@ -17,7 +17,7 @@
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

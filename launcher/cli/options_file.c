@@ -7,7 +7,7 @@
 #include "launcher/cli/horovod.h"
 #include "launcher/cli/options_impl.h"
 #include "launcher/cli/settings_file.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <stdio.h>
 #include <string.h>
 

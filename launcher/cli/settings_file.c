@@ -6,7 +6,7 @@
 #include "launcher/cli/settings_file.h"
 #include "base/document.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/local/processes.h"
 #include "launcher/remote/frame.h"

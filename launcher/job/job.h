@@ -5,7 +5,7 @@
 #ifndef HALAY_LAUNCHER_JOB_H
 #define HALAY_LAUNCHER_JOB_H
 
-#include "launcher/local/front.h"
+#include "launcher/local/supervisor.h"
 
 /* Runs in a process of its own, with all signals blocked. Starts the ranks again with --max-restarts, each time
  * with a store and a secret of its own. Returns halayrun's exit code, once nothing of the job is left. */

@@ -12,7 +12,7 @@
  * not keep results.
  */
 #include "base/parse.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include <errno.h>
 #include <fcntl.h>

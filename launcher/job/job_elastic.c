@@ -5,7 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/store/elastic_keys.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/where/discover.h"
 #include <signal.h>

@@ -10,7 +10,7 @@
 #include "base/loop.h"
 #include "launcher/common/descriptors.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/remote/join_door.h"
 #include <errno.h>

@@ -4,7 +4,7 @@
  */
 #include "base/config.h"
 #include "launcher/cli/environment.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/local/start.h"
 #include "launcher/remote/call_hosts.h"

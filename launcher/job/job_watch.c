@@ -9,7 +9,7 @@
 #include "base/parse.h"
 #include "base/record.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include "launcher/local/writer.h"
 #include "launcher/remote/frame.h"

@@ -26,7 +26,7 @@
 #include "launcher/local/output.h"
 #include "base/clock.h"
 #include "launcher/common/rank_list.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

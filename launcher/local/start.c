@@ -9,7 +9,7 @@
 #include "launcher/local/start.h"
 #include "base/config.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -16,7 +16,7 @@
 #include "launcher/local/writer.h"
 #include "base/clock.h"
 #include "launcher/common/buffer.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

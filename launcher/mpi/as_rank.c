@@ -13,7 +13,7 @@
 #include "base/parse.h"
 #include "base/slurm_step.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/local/start.h"
 #include <errno.h>
 #include <limits.h>

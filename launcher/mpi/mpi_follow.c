@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/job/job_impl.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #include "base/config.h"
 #include "base/machine/topology.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/local/start.h"
 #include "launcher/mpi/as_rank.h"
 #include "launcher/mpi/mpi_follow.h"

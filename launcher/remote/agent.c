@@ -22,7 +22,7 @@
 #include "base/store/store.h"
 #include "halay_types.h"
 #include "launcher/cli/outer_job.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/local/local_ranks.h"
 #include "launcher/local/master.h"
 #include "launcher/local/processes.h"

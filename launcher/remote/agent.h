@@ -6,7 +6,7 @@
 #ifndef HALAY_LAUNCHER_AGENT_H
 #define HALAY_LAUNCHER_AGENT_H
 
-#include "launcher/local/front.h"
+#include "launcher/local/supervisor.h"
 
 /* Exchanges frames (frame.h) on standard input and output; errors go to standard error. Takes job_run's place on this
  * host, in a process of its own. Of the setting it needs log, lifeline, rank_signals and stopped_ms. Returns 0 when all

@@ -6,7 +6,7 @@
 #include "launcher/remote/call_hosts.h"
 #include "base/clock.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/ssh.h"
 #include <errno.h>
 #include <signal.h>

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "halay_types.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/frame.h"
 #include <dirent.h>
 #include <errno.h>

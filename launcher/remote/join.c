@@ -9,7 +9,7 @@
 #include "base/parse.h"
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/join_secret.h"
 #include "launcher/where/choose_hosts.h"
 #include "launcher/where/elastic_options.h"

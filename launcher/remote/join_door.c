@@ -10,7 +10,7 @@
 #include "launcher/remote/join_door.h"
 #include "base/clock.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/join_impl.h"
 #include <poll.h>
 #include <signal.h>

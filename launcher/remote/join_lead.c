@@ -10,7 +10,7 @@
 #include "launcher/common/descriptors.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/join_door.h"
 #include "launcher/remote/join_impl.h"
 #include "launcher/remote/join_secret.h"

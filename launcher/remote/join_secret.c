@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/secure/user_secret.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

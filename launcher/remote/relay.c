@@ -6,7 +6,7 @@
 #include "launcher/remote/relay.h"
 #include "base/clock.h"
 #include "base/loop.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

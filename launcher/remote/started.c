@@ -11,7 +11,7 @@
 #include "launcher/common/command_line.h"
 #include "launcher/common/exit_codes.h"
 #include "launcher/common/rank_list.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/indexed_job.h"
 #include "launcher/remote/join_secret.h"
 #include "launcher/where/hosts.h"

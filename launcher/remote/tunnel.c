@@ -7,7 +7,7 @@
 #include "base/net/socket.h"
 #include "base/secure/cipher.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/relay.h"
 #include <errno.h>
 #include <netdb.h>

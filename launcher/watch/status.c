@@ -8,7 +8,7 @@
 #include "base/net/socket.h"
 #include "base/parse.h"
 #include "launcher/common/buffer.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/watch/sparkline.h"
 #include <errno.h>
 #include <jansson.h>

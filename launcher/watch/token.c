@@ -2,7 +2,7 @@
 #include "launcher/watch/token.h"
 #include "base/secure/secret.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <string.h>
 
 int watch_token_read(const char *path, char token[WATCH_TOKEN_MAX])

@@ -6,7 +6,7 @@
 #include "launcher/where/binding.h"
 #include "base/config.h"
 #include "base/machine/topology.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/where/gpus.h"
 #include <sched.h>
 #include <stdlib.h>

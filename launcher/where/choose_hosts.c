@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/machine/topology.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/where/elastic_options.h"
 #include "launcher/where/gpus.h"
 #include "launcher/where/layout.h"

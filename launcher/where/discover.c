@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

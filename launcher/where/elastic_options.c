@@ -5,7 +5,7 @@
 #include "launcher/where/elastic_options.h"
 #include "base/clock.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/where/discover.h"
 #include <string.h>
 

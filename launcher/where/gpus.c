@@ -4,7 +4,7 @@
  * list is empty; then the devices that a program would open are counted, /dev/nvidia0 and so on.
  */
 #include "launcher/where/gpus.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>

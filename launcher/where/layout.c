@@ -6,7 +6,7 @@
 #include "launcher/where/layout.h"
 #include "base/net/address.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "base/secure/cipher.h"
 #include "launcher/cli/settings_file.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/remote/frame.h"
 #include "launcher/remote/host_plan.h"
 #include "tests/fuzz/drive.h"

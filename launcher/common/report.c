@@ -2,7 +2,7 @@
  *
  * halayrun's own lines, and signals by their names.
  */
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

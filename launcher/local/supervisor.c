@@ -16,11 +16,11 @@
  *
  * Cleanup: the process ends after this, and the kernel closes its descriptors.
  */
-#include "launcher/local/front.h"
+#include "launcher/local/supervisor.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "launcher/common/exit_codes.h"
-#include "launcher/common/say.h"
+#include "launcher/common/report.h"
 #include "launcher/local/processes.h"
 #include <errno.h>
 #include <fcntl.h>
