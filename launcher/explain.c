@@ -82,21 +82,21 @@ static void print_node_job(const struct node_job *job, FILE *out)
             job->launcher, job->variables, job->least_nodes ? "up to " : "the ", job->nodes, line);
 }
 
-int explain(const struct options *options, const struct surroundings *surroundings, FILE *out)
+int explain(const struct options *options, const struct environment *environment, FILE *out)
 {
     struct allocation a;
     struct node_job job;
     char why[1024];
 
-    int code = started_find(surroundings, options->nodes > 1 ? options->nodes : 0, &job);
+    int code = started_find(environment, options->nodes > 1 ? options->nodes : 0, &job);
     if (code)
         return code;
     if (job.nodes) {
         print_node_job(&job, out);
         return 0;
     }
-    if (recognise(surroundings, &a, why, sizeof why) != HALAY_OK) {
-        say("%s", why);
+    if (recognise(environment, &a, why, sizeof why) != HALAY_OK) {
+        report("%s", why);
         return EXIT_USAGE;
     }
     if (!a.kind) {

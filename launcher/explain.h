@@ -10,6 +10,6 @@
 #include <stdio.h>
 
 /* Print what is recognised and what follows from it. 0 or an exit code (reported). */
-int explain(const struct options *options, const struct surroundings *surroundings, FILE *out);
+int explain(const struct options *options, const struct environment *environment, FILE *out);
 
 #endif

@@ -51,7 +51,7 @@ static int set_environment(struct halay_log *log, const struct options *options,
     outer_job_forget();
     for (size_t i = 0; i < options->assignment_count; i++)
         if (setenv(options->assignments[i].name, options->assignments[i].value, 1) < 0) {
-            say("cannot set %s: %s", options->assignments[i].name, strerror(errno));
+            report("cannot set %s: %s", options->assignments[i].name, strerror(errno));
             return 1;
         }
     if (halay_config_load(log, config) != HALAY_OK)
@@ -95,7 +95,7 @@ static void print_rank(const struct options *options, const struct layout *layou
 
 static void print_place(const struct options *options, const struct place *place)
 {
-    struct words words = { 0 };
+    struct args args = { 0 };
 
     printf("# %d rank%s on host '%s', in ", place->count, place->count == 1 ? "" : "s", place->host);
     if (options->folder && !options->has_own_folders)
@@ -107,10 +107,10 @@ static void print_place(const struct options *options, const struct place *place
         return;
     }
     printf(", with this environment, by: ");
-    if (ssh_words(options, place->host, &words))
-        quote_words(&words, stdout);
+    if (ssh_args(options, place->host, &args))
+        quote_args(&args, stdout);
     putchar('\n');
-    words_fini(&words);
+    args_fini(&args);
 }
 
 static void print_dry_run(const struct options *options, const struct layout *layout, const struct binding_map *map)
@@ -184,11 +184,11 @@ static int find_folder(struct options *options, char *folder, size_t size)
     if (!options->folder)
         return 0;
     if (*options->folder != '/' && !getcwd(here, sizeof here)) {
-        say("cannot find the current folder: %s", strerror(errno));
+        report("cannot find the current folder: %s", strerror(errno));
         return EXIT_FAILURE;
     }
     if (snprintf(folder, size, "%s%s%s", here, *here ? "/" : "", options->folder) >= (int)size) {
-        say("the name of folder '%.60s...' is too long", options->folder);
+        report("the name of folder '%.60s...' is too long", options->folder);
         return EXIT_FAILURE;
     }
     options->folder = folder;
@@ -208,8 +208,8 @@ static int check_shown(const struct options *options)
 
     if (!options->shown_ranks || rank_list_last(options->shown_ranks) < ranks)
         return 0;
-    say("option --show-ranks: '%s' names a rank that is not there; the last one is %d", options->shown_ranks,
-        ranks - 1);
+    report("option --show-ranks: '%s' names a rank that is not there; the last one is %d", options->shown_ranks,
+           ranks - 1);
     return EXIT_USAGE;
 }
 
@@ -217,23 +217,23 @@ static int check_shown(const struct options *options)
 static void take_config(const struct halay_config *config, struct job_setting *setting)
 {
     setting->peer_start_ms = config->start_timeout_ms;
-    setting->silence_ms = config->host_silence_ms > SILENCE_LEAST_MS ? config->host_silence_ms : SILENCE_LEAST_MS;
+    setting->silence_ms = config->host_silence_ms > SILENCE_MIN_MS ? config->host_silence_ms : SILENCE_MIN_MS;
     setting->network = (struct halay_network){ config->network_interface, { config->ports[0], config->ports[1] } };
 }
 
 static int run_job(struct job_setting *setting)
 {
-    int code = front_run(setting, job_run);
+    int code = supervisor_run(setting, job_run);
 
     if (setting->was_killed) /* it could not say so itself */
-        job_watch_say_records(setting, NULL);
+        job_watch_report_records(setting, NULL);
     return code;
 }
 
 static int run_ranks(struct halay_log *log, struct options *options, int cause_fd)
 {
     char folder[PATH_MAX];
-    const struct surroundings around = surroundings_here();
+    const struct environment around = environment_here();
     struct halay_config config = { 0 };
     struct binding_map map = { 0 };
     struct layout layout = { 0 };
@@ -283,7 +283,7 @@ static int run_ranks(struct halay_log *log, struct options *options, int cause_f
     return code;
 }
 
-static int tell_status(const struct options *options)
+static int print_status(const struct options *options)
 {
     char token[WATCH_TOKEN_MAX];
     int code = watch_token_read(options->metrics_token_file, token);
@@ -295,21 +295,21 @@ static int tell_status(const struct options *options)
 }
 
 /* 0, or an exit code (reported): several nodes need an address where they meet. */
-static int check_meeting(const struct options *options)
+static int check_rendezvous(const struct options *options)
 {
     if (options->join || (options->nodes <= 1 && options->node_rank <= 0))
         return 0;
-    say("several nodes, each with a halayrun: say where they meet, --join HOST[:PORT], which is node 0's address; "
-        "or start one halayrun, with -H");
+    report("several nodes, each with a halayrun: say where they meet, --join HOST[:PORT], which is node 0's address; "
+           "or start one halayrun, with -H");
     return EXIT_USAGE;
 }
 
-static int start_or_join(struct halay_log *log, const struct surroundings *here, struct options *options)
+static int start_or_join(struct halay_log *log, const struct environment *here, struct options *options)
 {
-    char meet[STARTED_HOST_MAX];
-    int code = started_join(here, options, meet);
+    char rendezvous[STARTED_HOST_MAX];
+    int code = started_join(here, options, rendezvous);
 
-    code = code ? code : check_meeting(options);
+    code = code ? code : check_rendezvous(options);
     if (!code && options->join)
         return join_run(log, options, run_ranks);
     return code ? code : run_ranks(log, options, 0);
@@ -317,7 +317,7 @@ static int start_or_join(struct halay_log *log, const struct surroundings *here,
 
 int main(int argc, char **argv)
 {
-    const struct surroundings here = surroundings_here();
+    const struct environment here = environment_here();
     struct options options;
     struct halay_log log;
 
@@ -338,19 +338,19 @@ int main(int argc, char **argv)
     else if (options.explain)
         code = explain(&options, &here, stdout);
     else if (options.status)
-        code = tell_status(&options);
+        code = print_status(&options);
     else if (options.as_rank)
         code = as_rank_run(options.command);
     else if (options.is_agent)
-        code = front_run(&(struct job_setting){ .log = &log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
+        code = supervisor_run(&(struct job_setting){ .log = &log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     else if (sagemaker_is_meant(&here, &options))
-        code = check_meeting(&options) ? EXIT_USAGE : sagemaker_run(&log, &here, &options, run_ranks);
+        code = check_rendezvous(&options) ? EXIT_USAGE : sagemaker_run(&log, &here, &options, run_ranks);
     else
         code = start_or_join(&log, &here, &options);
     options_fini(&options);
     halay_log_fini(&log);
     if ((fflush(stdout) || ferror(stdout)) && !code) {
-        say("cannot write to standard output");
+        report("cannot write to standard output");
         code = 1;
     }
     return code;

@@ -39,27 +39,28 @@ static int compare_natural(const void *a, const void *b)
     return (*x != 0) - (*y != 0);
 }
 
-static int take_hosts_in_order(const struct surroundings *from, struct sagemaker_cluster *c)
+static int take_hosts_in_order(const struct environment *from, struct sagemaker_cluster *c)
 {
     const struct host_list *hosts = &c->allocation.hosts;
 
     if (recognise(from, &c->allocation, c->reason, sizeof c->reason) != HALAY_OK) {
-        say("%s", c->reason);
+        report("%s", c->reason);
         return EXIT_USAGE;
     }
     if (c->allocation.kind == ALLOCATION_MPI) {
-        say("--sagemaker: an MPI launcher started this process as one of its ranks: start the program itself, without "
+        report(
+            "--sagemaker: an MPI launcher started this process as one of its ranks: start the program itself, without "
             "halayrun; or start halayrun without the toolkit's MPI distribution");
         return EXIT_USAGE;
     }
     if (c->allocation.kind != ALLOCATION_SAGEMAKER) {
-        say("--sagemaker: this is not a SageMaker container: there is no %s/input/config/resourceconfig.json",
-            opt_ml_root());
+        report("--sagemaker: this is not a SageMaker container: there is no %s/input/config/resourceconfig.json",
+               opt_ml_root());
         return EXIT_USAGE;
     }
     c->names = calloc(hosts->count + 1, sizeof *c->names);
     if (!c->names)
-        return say_no_memory();
+        return report_no_memory();
     for (size_t i = 0; i < hosts->count; i++)
         c->names[c->count++] = hosts->at[i].name;
     qsort(c->names, c->count, sizeof *c->names, compare_natural);
@@ -88,7 +89,7 @@ static enum halay_status find_secret_file(const struct options *options, char pa
         closedir(list);
     if (count <= 1)
         return HALAY_OK;
-    say("'%s' holds %d files: the secret is one file, the same on all hosts", folder, count);
+    report("'%s' holds %d files: the secret is one file, the same on all hosts", folder, count);
     return HALAY_ERR_FORMAT;
 }
 
@@ -111,7 +112,7 @@ static int derive_secret(const struct options *options, struct sagemaker_cluster
     static const char what[] = "halayrun --sagemaker 2";
     size_t names_size = 0;
     char *job = sagemaker_describe_job(), *names = list_names(c, &names_size);
-    int code = job && names ? 0 : say_no_memory();
+    int code = job && names ? 0 : report_no_memory();
 
     if (!code && find_secret_file(options, c->secret_file) != HALAY_OK)
         code = EXIT_FAILURE;
@@ -130,7 +131,7 @@ static int derive_secret(const struct options *options, struct sagemaker_cluster
 
 /* ---- both -------------------------------------------------------------------------------------------------------- */
 
-int sagemaker_cluster_init(struct halay_log *log, const struct surroundings *from, const struct options *options,
+int sagemaker_cluster_init(struct halay_log *log, const struct environment *from, const struct options *options,
                            struct sagemaker_cluster *c)
 {
     *c = (struct sagemaker_cluster){ .log = log, .port = JOIN_PORT };
@@ -152,6 +153,7 @@ void sagemaker_cluster_fini(struct sagemaker_cluster *c)
 void sagemaker_cluster_warn(const struct sagemaker_cluster *c)
 {
     if (c->count > 1 && !c->is_secret)
-        say("WARNING: no --secret-file and no channel 'secret': anyone who can read this job's description and reach "
+        report(
+            "WARNING: no --secret-file and no channel 'secret': anyone who can read this job's description and reach "
             "its hosts can run programs on them in its name");
 }

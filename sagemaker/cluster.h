@@ -28,8 +28,8 @@ struct sagemaker_cluster {
 };
 
 /* 0, or an exit code (reported). fini in any case. */
-int sagemaker_cluster_init(struct halay_log *log, const struct surroundings *surroundings,
-                           const struct options *options, struct sagemaker_cluster *cluster);
+int sagemaker_cluster_init(struct halay_log *log, const struct environment *environment, const struct options *options,
+                           struct sagemaker_cluster *cluster);
 void sagemaker_cluster_fini(struct sagemaker_cluster *cluster);
 
 /* Of a secret that others can derive. */

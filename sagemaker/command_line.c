@@ -25,7 +25,7 @@ static int add_word(struct sagemaker_container *c, size_t *count, const char *te
 
     if (!copy || json_array_append_new(c->copies, copy))
         return 0;
-    c->words[(*count)++] = (char *)(uintptr_t)json_string_value(copy); /* only read */
+    c->args[(*count)++] = (char *)(uintptr_t)json_string_value(copy); /* only read */
     return 1;
 }
 
@@ -61,24 +61,24 @@ static int is_platforms_or_empty(const char *word, const char *next)
 enum halay_status sagemaker_complete_words(struct sagemaker_container *c, char ***argv)
 {
     size_t options = 0, given = 0, count = 1;
-    char **words = *argv;
+    char **args = *argv;
 
     while (tft_train_line.table[options].name)
         options++;
-    while (words[given])
+    while (args[given])
         given++;
     c->copies = json_array();
-    c->words = calloc(given + 2 * options + 1, sizeof *c->words);
-    if (!c->words || !c->copies || !add_options(c, &count)) {
+    c->args = calloc(given + 2 * options + 1, sizeof *c->args);
+    if (!c->args || !c->copies || !add_options(c, &count)) {
         halay_error(c->log, "%s: an option that is not text, or no memory", c->where);
         return HALAY_ERR_CONFIG;
     }
-    c->words[0] = words[0];
+    c->args[0] = args[0];
     for (size_t i = 1; i < given; i++)
-        if (is_platforms_or_empty(words[i], words[i + 1]))
+        if (is_platforms_or_empty(args[i], args[i + 1]))
             i++;
         else
-            c->words[count++] = words[i];
-    *argv = c->words;
+            c->args[count++] = args[i];
+    *argv = c->args;
     return HALAY_OK;
 }

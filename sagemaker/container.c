@@ -158,5 +158,5 @@ void sagemaker_container_close(struct sagemaker_container *c, int code)
     json_decref(c->resources);
     json_decref(c->channels);
     json_decref(c->copies);
-    free(c->words);
+    free(c->args);
 }

@@ -30,7 +30,7 @@ struct sagemaker_container {
     json_t *channels;      /* owned; NULL: none */
     long processes;        /* that the job was asked to start on each host; 0: it does not say */
     char where[PATH_MAX];  /* "hyperparameters in '...'", for messages */
-    char **words;          /* owned: a command line, with owned copies of those words that are not the caller's */
+    char **args;           /* owned: a command line, with owned copies of those words that are not the caller's */
     json_t *copies;        /* owned: the copies */
     char data[PATH_MAX], schema[PATH_MAX], folder[PATH_MAX], checkpoints[PATH_MAX], metrics[PATH_MAX];
     char reason[SAGEMAKER_REASON_MAX]; /* the first error; guarded by log->lock */

@@ -25,7 +25,7 @@ static enum halay_status load_hyperparameters(json_t **map)
     *map = access(path, F_OK) ? json_object() : json_load_file(path, JSON_REJECT_DUPLICATES, &error);
     if (json_is_object(*map))
         return HALAY_OK;
-    say("%s: not a list of hyperparameters", path);
+    report("%s: not a list of hyperparameters", path);
     json_decref(*map);
     *map = NULL;
     return HALAY_ERR_FORMAT;
@@ -141,7 +141,7 @@ static int compare_parameter_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void add_hyperparameters(const json_t *map, struct words *command)
+static void add_hyperparameters(const json_t *map, struct args *command)
 {
     const char **names = calloc(json_object_size(map) + 1, sizeof *names), *name;
     size_t count = 0;
@@ -155,8 +155,8 @@ static void add_hyperparameters(const json_t *map, struct words *command)
         qsort(names, count, sizeof *names, compare_parameter_names);
     for (size_t i = 0; i < count; i++) {
         char *text = spell_value(json_object_get(map, names[i]));
-        words_addf(command, names[i][1] ? "--%s" : "-%s", names[i]);
-        words_add(command, text ? text : "");
+        args_addf(command, names[i][1] ? "--%s" : "-%s", names[i]);
+        args_add(command, text ? text : "");
         command->has_failed |= !text;
         free(text);
     }
@@ -171,7 +171,7 @@ static int has_suffix(const char *name, const char *end)
 }
 
 /* The program of this name where SDKs put the user's files, else in PATH. */
-static void add_program(const char *name, struct words *command, char *folder, size_t size)
+static void add_program(const char *name, struct args *command, char *folder, size_t size)
 {
     static const char *const folders[] = { "code", "input/data/code" };
     char path[PATH_MAX], at[PATH_MAX + 300];
@@ -183,16 +183,16 @@ static void add_program(const char *name, struct words *command, char *folder, s
             continue;
         snprintf(folder, size, "%s", path);
         if (has_suffix(name, ".py"))
-            words_add(command, "python3");
+            args_add(command, "python3");
         else if (access(at, X_OK) && chmod(at, 0755) && has_suffix(name, ".sh")) /* S3 keeps no mode */
-            words_add(command, "sh");
-        words_add(command, at);
+            args_add(command, "sh");
+        args_add(command, at);
         return;
     }
-    words_add(command, name);
+    args_add(command, name);
 }
 
-enum halay_status sagemaker_find_program(struct words *command, char *folder, size_t size)
+enum halay_status sagemaker_find_program(struct args *command, char *folder, size_t size)
 {
     json_t *map;
     enum halay_status status = load_hyperparameters(&map);
@@ -207,8 +207,8 @@ enum halay_status sagemaker_find_program(struct words *command, char *folder, si
         add_program(name, command, folder, size);
         add_hyperparameters(map, command);
     } else {
-        words_add(command, "halay-tft");
-        words_add(command, "train");
+        args_add(command, "halay-tft");
+        args_add(command, "train");
     }
     free(text);
     json_decref(map);

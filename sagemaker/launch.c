@@ -98,7 +98,7 @@ static int begin_in_code(struct launch *l, int leads)
     if (!*l->code)
         return 0;
     if (!leads && chdir(l->code) < 0) {
-        say("cannot go to folder '%s': %s", l->code, strerror(errno));
+        report("cannot go to folder '%s': %s", l->code, strerror(errno));
         return EXIT_FAILURE;
     }
     if (!leads || (options->folder && *options->folder == '/'))
@@ -142,7 +142,7 @@ static int take_part(struct launch *l, size_t place)
 
 /* ---- which ------------------------------------------------------------------------------------------------------- */
 
-int sagemaker_is_meant(const struct surroundings *from, const struct options *options)
+int sagemaker_is_meant(const struct environment *from, const struct options *options)
 {
     struct allocation a;
     char why[256];
@@ -162,18 +162,19 @@ static int check_options(const struct options *options)
 {
     if (options->hosts || options->hostfile || options->discovery_script || options->mpi || options->ssh ||
         options->join) {
-        say("--sagemaker finds the hosts itself and needs no ssh: leave out -H, --hostfile, --host-discovery-script, "
+        report(
+            "--sagemaker finds the hosts itself and needs no ssh: leave out -H, --hostfile, --host-discovery-script, "
             "--ssh, --mpi and --join");
         return EXIT_USAGE;
     }
     if (options->sagemaker && (options->least_ranks || options->most_ranks)) {
-        say("an elastic job (--min-np, --max-np) and --sagemaker: the hosts of a SageMaker job stay the same");
+        report("an elastic job (--min-np, --max-np) and --sagemaker: the hosts of a SageMaker job stay the same");
         return EXIT_USAGE;
     }
     if (options->max_restarts) {
-        say("--max-restarts and --sagemaker: the other hosts end with the first failure; a RetryStrategy of the "
-            "training "
-            "job starts all of it again");
+        report("--max-restarts and --sagemaker: the other hosts end with the first failure; a RetryStrategy of the "
+               "training "
+               "job starts all of it again");
         return EXIT_USAGE;
     }
     return 0;
@@ -185,12 +186,12 @@ static int take_opt_ml(const struct options *options)
     for (size_t i = 0; i < options->assignment_count; i++)
         if (!strcmp(options->assignments[i].name, "HALAY_OPT_ML") &&
             setenv("HALAY_OPT_ML", options->assignments[i].value, 1) < 0)
-            return say_no_memory();
+            return report_no_memory();
     return 0;
 }
 
 /* If the command line names no program. 0, or an exit code. */
-static int find_program(struct launch *l, struct words *command)
+static int find_program(struct launch *l, struct args *command)
 {
     if (*l->options->command)
         return 0;
@@ -209,14 +210,14 @@ static int play(struct launch *l)
         place++;
     if (place < c->count)
         return take_part(l, place);
-    say("host '%s' is in none of the groups that train together: nothing to do here", c->allocation.this_host);
+    report("host '%s' is in none of the groups that train together: nothing to do here", c->allocation.this_host);
     return 0;
 }
 
 static int run_job(struct launch *l)
 {
     const struct sagemaker_cluster *c = &l->cluster;
-    struct words command = { 0 };
+    struct args command = { 0 };
 
     sagemaker_cluster_warn(c);
     int code = find_program(l, &command);
@@ -224,11 +225,11 @@ static int run_job(struct launch *l)
         fail_to_begin(c);
     else
         code = play(l);
-    words_fini(&command);
+    args_fini(&command);
     return code;
 }
 
-int sagemaker_run(struct halay_log *log, const struct surroundings *from, struct options *options,
+int sagemaker_run(struct halay_log *log, const struct environment *from, struct options *options,
                   int (*run)(struct halay_log *log, struct options *options, int cause_fd))
 {
     struct launch l = { .options = options, .run = run };

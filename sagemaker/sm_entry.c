@@ -165,12 +165,12 @@ static char **find_server(void)
     static char program[] = "halay-tft", serve[] = "serve", listen[] = "--listen", insecure[] = "--insecure",
                 model[PATH_MAX], where[64];
     /* SageMaker's requests have no token: it lets nothing else reach the container. */
-    static char *words[] = { program, serve, model, listen, where, insecure, NULL };
+    static char *args[] = { program, serve, model, listen, where, insecure, NULL };
     const char *port = halay_environment_get("SAGEMAKER_BIND_TO_PORT");
 
     opt_ml_path("model", model, sizeof model);
     snprintf(where, sizeof where, "0.0.0.0:%.32s", port && *port ? port : "8080");
-    return words;
+    return args;
 }
 
 static char **find_command(int argc, char **argv)

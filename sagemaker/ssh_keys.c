@@ -29,7 +29,7 @@ static int write_key_file(const char *folder, const char *name, const char *befo
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int ok = fd >= 0 && dprintf(fd, "%s%s", before, text) >= 0;
     if (!ok)
-        say("cannot write '%s': %s", path, strerror(errno));
+        report("cannot write '%s': %s", path, strerror(errno));
     if (fd >= 0)
         close(fd);
     return ok;
@@ -40,7 +40,7 @@ static int write_pair(const unsigned char secret[HALAY_SECRET_BYTES], const char
     char private_text[HALAY_SSH_PRIVATE_BYTES], public_text[HALAY_SSH_PUBLIC_BYTES + 1];
 
     if (halay_ssh_key(secret, pair->label, private_text, public_text) != HALAY_OK) {
-        say("cannot make keys for ssh: libsodium cannot be initialised");
+        report("cannot make keys for ssh: libsodium cannot be initialised");
         return 0;
     }
     strcat(public_text, "\n");

@@ -190,11 +190,11 @@ static int take_rank_list(const struct halay_option *o, const char *value, void 
 /* A program and its first arguments, quoted as for a shell. */
 static int take_command(const struct halay_option *o, const char *value, void *command, char *why, size_t size)
 {
-    struct words words = { 0 };
-    int is_closed = words_split(&words, value), is_one = words.count > 0;
+    struct args args = { 0 };
+    int is_closed = args_split(&args, value), is_one = args.count > 0;
 
     (void)o;
-    words_fini(&words);
+    args_fini(&args);
     if (!is_closed)
         snprintf(why, size, "a quote in '%s' is not closed", value);
     else if (!is_one)
@@ -204,10 +204,10 @@ static int take_command(const struct halay_option *o, const char *value, void *c
 }
 
 /* Empty, too. */
-static int take_words(const struct halay_option *o, const char *value, void *words, char *why, size_t size)
+static int take_args(const struct halay_option *o, const char *value, void *args, char *why, size_t size)
 {
     (void)o, (void)why, (void)size;
-    *(const char **)words = value;
+    *(const char **)args = value;
     return 1;
 }
 
@@ -352,8 +352,7 @@ static const struct halay_option table[] = {
       FLAG(mpi) },
     { "--mpi-flavour", NULL, "NAME", "openmpi4, openmpi5, mpich, intel, srun; default: by its --version",
       TEXT(mpi_flavour) },
-    { "--mpi-args", NULL, "WORDS", "more words for mpirun or srun, quoted as for a shell",
-      TAKEN(mpi_args, take_words) },
+    { "--mpi-args", NULL, "WORDS", "more words for mpirun or srun, quoted as for a shell", TAKEN(mpi_args, take_args) },
     { "--as-rank", NULL, NULL, "this is a rank of mpirun's or srun's: set RANK and the like, and become PROGRAM",
       FLAG(as_rank) },
     { "--sagemaker", NULL, NULL, "this runs on every host of a SageMaker job: start one job on them, without ssh",
@@ -393,7 +392,7 @@ int options_apply(struct options *options, const struct halay_option *o, const c
 
     if (halay_option_apply(o, value, options, why, sizeof why))
         return 0;
-    say("%s: %s", who, why);
+    report("%s: %s", who, why);
     return EXIT_USAGE;
 }
 
@@ -405,7 +404,7 @@ struct given *options_add_given(struct options *options, const struct halay_opti
         options->given = grown;
     char *copy = grown ? strdup(value ? value : "") : NULL;
     if (!copy) {
-        say_no_memory();
+        report_no_memory();
         return NULL;
     }
     grown[options->given_count] = (struct given){ .option = o->name, .value = copy, .line = line };
@@ -421,7 +420,7 @@ static int put_flags_last(struct options *options)
     size_t n = 0;
 
     if (!sorted)
-        return say_no_memory();
+        return report_no_memory();
     for (int flags = 0; flags < 2; flags++)
         for (size_t i = 0; i < options->assignment_count; i++)
             if (!!strcmp(options->assignments[i].from, "-x") == flags)
@@ -437,7 +436,7 @@ static int take_second(const struct horovod_flag *flag, char ***next, const char
     const char *second = *(*next)++;
 
     if (!second) {
-        say("option %s wants two values", flag->name);
+        report("option %s wants two values", flag->name);
         return EXIT_USAGE;
     }
     snprintf(joined, JOINED_BYTES, "%s:%s", *value, second);
@@ -454,21 +453,21 @@ static int translate_flag(const struct horovod_flag *flag, char ***next, struct 
 
     *given = (struct halay_option_given){ .value = equals ? equals + 1 : NULL };
     if (flag->fate == HOROVOD_REFUSED) {
-        say("option %s: %s", flag->name, flag->text);
+        report("option %s: %s", flag->name, flag->text);
         return EXIT_USAGE;
     }
     if (given->value && !flag->values) {
-        say("option %s takes no value, but '%s' is given", flag->name, given->value);
+        report("option %s takes no value, but '%s' is given", flag->name, given->value);
         return EXIT_USAGE;
     }
     if (flag->values && !given->value && !(given->value = *(*next)++)) {
-        say("option %s wants a value", flag->name);
+        report("option %s wants a value", flag->name);
         return EXIT_USAGE;
     }
     if (flag->values > 1 && take_second(flag, next, &given->value, joined))
         return EXIT_USAGE;
     if (flag->fate == HOROVOD_IGNORED)
-        say("option %s has no effect: %s", flag->name, flag->text);
+        report("option %s has no effect: %s", flag->name, flag->text);
     if (flag->fate != HOROVOD_TRANSLATED)
         return 0;
     given->option = halay_command_line_find(&options_line, flag->option, strlen(flag->option));
@@ -487,7 +486,7 @@ static int parse_one(struct options *options, char ***next)
     int code = flag ? translate_flag(flag, next, &given, joined) : 0;
 
     if (!flag && !halay_option_read(&options_line, next, &given, why, sizeof why)) {
-        say("%s", why);
+        report("%s", why);
         return EXIT_USAGE;
     }
     if (code || !given.option)
@@ -528,15 +527,15 @@ static int complete_python(struct options *options)
     int is_out_of_memory = 0;
 
     if (options->is_module && options->no_python) {
-        say("options --module and --no-python: give one of them");
+        report("options --module and --no-python: give one of them");
         return EXIT_USAGE;
     }
     if (!options->no_python)
         options->python_command =
-            python_program_words(options->command, options->folder, options->is_module, &is_out_of_memory);
+            python_program_args(options->command, options->folder, options->is_module, &is_out_of_memory);
     if (options->python_command)
         options->command = options->python_command;
-    return is_out_of_memory ? say_no_memory() : 0;
+    return is_out_of_memory ? report_no_memory() : 0;
 }
 
 int options_parse(int argc, char **argv, struct options *options)
@@ -567,17 +566,17 @@ int options_parse(int argc, char **argv, struct options *options)
         return code;
     options->mpi |= options->mpi_flavour || options->mpi_args;
     if (options->mpi && options->call) {
-        say("option --call: what --mpi starts has no store");
+        report("option --call: what --mpi starts has no store");
         return EXIT_USAGE;
     }
     if (!*options->command && !options->sagemaker && !options->join) {
-        say("which program? give it after the options: halayrun -np N program");
+        report("which program? give it after the options: halayrun -np N program");
         if (!options->given_count)
             halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
     if ((options->metrics || !(options->mpi || options->dry_run)) && !keep_record(options))
-        return say_no_memory();
+        return report_no_memory();
     return put_flags_last(options);
 }
 

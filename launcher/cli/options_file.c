@@ -125,11 +125,12 @@ static int complain_key(const struct options *options, const struct file_setting
     names[n] = NULL;
     const char *nearest = halay_nearest_name(what, names), *kind = what == s->section ? "section" : "key";
     if (nearest)
-        say("'%s', line %d: unknown %s '%s'; did you mean '%s'?", options->config_file, s->line, kind, what, nearest);
+        report("'%s', line %d: unknown %s '%s'; did you mean '%s'?", options->config_file, s->line, kind, what,
+               nearest);
     else
-        say("'%s', line %d: unknown %s '%s'; %s", options->config_file, s->line, kind, what,
-            what == s->section ? "sections are params, autotune, timeline, stall-check, library-options, logging"
-                               : "keys are the long options without dashes");
+        report("'%s', line %d: unknown %s '%s'; %s", options->config_file, s->line, kind, what,
+               what == s->section ? "sections are params, autotune, timeline, stall-check, library-options, logging"
+                                  : "keys are the long options without dashes");
     return EXIT_USAGE;
 }
 
@@ -174,12 +175,12 @@ static int is_in_environment(const char *variable)
 static const char *translate_truth(const struct halay_option *o, const struct file_setting *s, const char *who,
                                    int *code)
 {
-    static const char *const words[2][2] = { { "off", "0" }, { "on", "1" } };
+    static const char *const args[2][2] = { { "off", "0" }, { "on", "1" } };
     char why[256];
     int is_true = 0, is_truth = halay_parse_bool(s->value, &is_true) == HALAY_OK;
 
     if (!halay_option_has_value(o) && !is_truth) {
-        say("%s: '%s' is neither true nor false", who, s->value);
+        report("%s: '%s' is neither true nor false", who, s->value);
         *code = EXIT_USAGE;
         return NULL;
     }
@@ -190,8 +191,8 @@ static const char *translate_truth(const struct halay_option *o, const struct fi
     if (o->take != options_set_variable || !is_truth)
         return s->value;
     for (int i = 0; i < 2 && halay_config_check(o->variable, s->value, why, sizeof why) != HALAY_OK; i++)
-        if (halay_config_check(o->variable, words[is_true][i], why, sizeof why) == HALAY_OK)
-            return words[is_true][i];
+        if (halay_config_check(o->variable, args[is_true][i], why, sizeof why) == HALAY_OK)
+            return args[is_true][i];
     return s->value;
 }
 
@@ -206,10 +207,10 @@ static int apply_other(const struct options *options, const struct file_setting 
     if (is_off || flag->fate == HOROVOD_ALWAYS)
         return 0;
     if (flag->fate == HOROVOD_REFUSED) {
-        say("'%s', line %d: %s: %s", options->config_file, s->line, s->key, flag->text);
+        report("'%s', line %d: %s: %s", options->config_file, s->line, s->key, flag->text);
         return EXIT_USAGE;
     }
-    say("'%s', line %d: %s has no effect: %s", options->config_file, s->line, s->key, flag->text);
+    report("'%s', line %d: %s has no effect: %s", options->config_file, s->line, s->key, flag->text);
     return 0;
 }
 
@@ -225,11 +226,11 @@ static int apply_setting(struct options *options, const struct file_setting *s)
         return apply_other(options, s);
     snprintf(who, sizeof who, "'%s', line %d: %s", options->config_file, s->line, s->key);
     if (is_for_the_line_only(o)) {
-        say("%s belongs on the command line", who);
+        report("%s belongs on the command line", who);
         return EXIT_USAGE;
     }
     if (s->is_item && !is_export(o)) {
-        say("%s takes one value, no list", who);
+        report("%s takes one value, no list", who);
         return EXIT_USAGE;
     }
     const char *value = translate_truth(o, s, who, &code),

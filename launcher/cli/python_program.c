@@ -23,7 +23,7 @@ static int is_script(const char *program, const char *folder)
     return access(path, F_OK) == 0 && (!strchr(program, '/') || access(path, X_OK));
 }
 
-char **python_program_words(char **command, const char *folder, int is_module, int *is_out_of_memory)
+char **python_program_args(char **command, const char *folder, int is_module, int *is_out_of_memory)
 {
     static char python[] = "python3", unbuffered[] = "-u", module[] = "-m";
     size_t count = 0, n = 0;
@@ -33,15 +33,15 @@ char **python_program_words(char **command, const char *folder, int is_module, i
         return NULL;
     while (command[count])
         count++;
-    char **words = calloc(count + 4, sizeof *words);
-    if (!words) {
+    char **args = calloc(count + 4, sizeof *args);
+    if (!args) {
         *is_out_of_memory = 1;
         return NULL;
     }
-    words[n++] = python;
-    words[n++] = unbuffered;
+    args[n++] = python;
+    args[n++] = unbuffered;
     if (is_module)
-        words[n++] = module;
-    memcpy(words + n, command, count * sizeof *command);
-    return words;
+        args[n++] = module;
+    memcpy(args + n, command, count * sizeof *command);
+    return args;
 }

@@ -8,6 +8,6 @@
 
 /* The command with python3 before it, if it is a module or, looked for in that folder (NULL: here), such a file. NULL:
  * it is run as it is, or *is_out_of_memory. Owned by the caller; the words are the command's. */
-char **python_program_words(char **command, const char *folder, int is_module, int *is_out_of_memory);
+char **python_program_args(char **command, const char *folder, int is_module, int *is_out_of_memory);
 
 #endif

@@ -21,14 +21,14 @@ struct reader {
 
 static int complain_at(struct reader *r, int line, const char *what)
 {
-    say("'%s', line %d: %s", r->name, line, what);
+    report("'%s', line %d: %s", r->name, line, what);
     r->code = EXIT_USAGE;
     return 0;
 }
 
 static int complain_no_memory(struct reader *r)
 {
-    r->code = say_no_memory();
+    r->code = report_no_memory();
     return 0;
 }
 
@@ -79,7 +79,7 @@ static int add_pair(struct reader *r, struct file_setting *one, const json_t *va
         const struct file_setting *other = &r->file->settings[i];
         if (!is_same(other->section, one->section) || strcmp(other->key, one->key))
             continue;
-        say("'%s', line %d: key '%s' is given twice", r->name, one->line, one->key);
+        report("'%s', line %d: key '%s' is given twice", r->name, one->line, one->key);
         r->code = EXIT_USAGE;
         return 0;
     }
@@ -130,7 +130,7 @@ static void init_log(struct halay_log *log)
 static int end_reading(enum halay_status status, struct halay_log *log, json_t *document, struct reader *r)
 {
     if (status) {
-        say("%s", log->last_error.text);
+        report("%s", log->last_error.text);
         r->code = status == HALAY_ERR_NO_MEMORY ? 1 : EXIT_USAGE;
     } else {
         add_mapping(r, NULL, document);

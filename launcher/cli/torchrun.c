@@ -48,14 +48,14 @@ static const struct torchrun_row {
     { NULL, { "--logs_specs", 1, FLAG_REFUSED("write --output-filename DIR") } },
 };
 
-const struct horovod_flag *torchrun_flag_find(char *const *words)
+const struct horovod_flag *torchrun_flag_find(char *const *args)
 {
-    const size_t length = strcspn(*words, "=");
-    const char *value = (*words)[length] ? *words + length + 1 : words[1];
+    const size_t length = strcspn(*args, "=");
+    const char *value = (*args)[length] ? *args + length + 1 : args[1];
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const struct torchrun_row *row = &table[i];
-        if (strlen(row->flag.name) == length && !strncmp(row->flag.name, *words, length) &&
+        if (strlen(row->flag.name) == length && !strncmp(row->flag.name, *args, length) &&
             (!row->when || (value && !strcmp(row->when, value))))
             return &row->flag;
     }

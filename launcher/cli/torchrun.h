@@ -8,7 +8,7 @@
 
 #include "launcher/cli/horovod.h"
 
-/* words: the rest of the command line. What an option becomes may depend on its value. NULL: no such option. */
-const struct horovod_flag *torchrun_flag_find(char *const *words);
+/* args: the rest of the command line. What an option becomes may depend on its value. NULL: no such option. */
+const struct horovod_flag *torchrun_flag_find(char *const *args);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buffer: bytes that grow at the end and are taken from the front.
+ * Buffer: bytes that grow at the end and are taken from the supervisor.
  */
 #ifndef HALAY_LAUNCHER_BUFFER_H
 #define HALAY_LAUNCHER_BUFFER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words. A lack of memory is remembered, so that a line of forty words needs one check.
+ * A lack of memory is remembered, so that a line of forty arguments needs one check.
  */
 #include "launcher/common/command_line.h"
 #include <ctype.h>
@@ -9,41 +9,41 @@
 #include <string.h>
 
 /* Takes ownership of word; NULL: its memory could not be allocated. */
-static void add_owned(struct words *words, char *word)
+static void add_owned(struct args *args, char *word)
 {
-    char **grown = word && !words->has_failed ? realloc(words->at, (words->count + 2) * sizeof *grown) : NULL;
+    char **grown = word && !args->has_failed ? realloc(args->at, (args->count + 2) * sizeof *grown) : NULL;
 
     if (!grown) {
         free(word);
-        words->has_failed = 1;
+        args->has_failed = 1;
         return;
     }
-    words->at = grown;
-    grown[words->count++] = word;
-    grown[words->count] = NULL;
+    args->at = grown;
+    grown[args->count++] = word;
+    grown[args->count] = NULL;
 }
 
-void words_add(struct words *words, const char *word)
+void args_add(struct args *args, const char *word)
 {
-    add_owned(words, strdup(word));
+    add_owned(args, strdup(word));
 }
 
-void words_addf(struct words *words, const char *format, ...)
+void args_addf(struct args *args, const char *format, ...)
 {
     char *word = NULL;
-    va_list args;
+    va_list list;
 
-    va_start(args, format);
-    if (vasprintf(&word, format, args) < 0)
+    va_start(list, format);
+    if (vasprintf(&word, format, list) < 0)
         word = NULL;
-    va_end(args);
-    add_owned(words, word);
+    va_end(list);
+    add_owned(args, word);
 }
 
-void words_add_all(struct words *words, char *const *list)
+void args_add_all(struct args *args, char *const *list)
 {
     for (; list && *list; list++)
-        words_add(words, *list);
+        args_add(args, *list);
 }
 
 /* Read one word from *text on into room, which is as large as the text; 0 if a quote is not closed. */
@@ -69,28 +69,28 @@ static int take_word(const char **text, char *room)
     return 1;
 }
 
-int words_split(struct words *words, const char *text)
+int args_split(struct args *args, const char *text)
 {
     char *room = malloc(strlen(text) + 1);
     int ok = 1;
 
     if (!room)
-        words->has_failed = 1;
+        args->has_failed = 1;
     while (room && ok && *(text += strspn(text, " \t\n"))) {
         ok = take_word(&text, room);
         if (ok)
-            words_add(words, room);
+            args_add(args, room);
     }
     free(room);
     return ok;
 }
 
-void words_fini(struct words *words)
+void args_fini(struct args *args)
 {
-    for (size_t i = 0; i < words->count; i++)
-        free(words->at[i]);
-    free(words->at);
-    *words = (struct words){ 0 };
+    for (size_t i = 0; i < args->count; i++)
+        free(args->at[i]);
+    free(args->at);
+    *args = (struct args){ 0 };
 }
 
 void quote_word(const char *word, FILE *out)
@@ -112,11 +112,11 @@ void quote_word(const char *word, FILE *out)
     fputc('\'', out);
 }
 
-void quote_words(const struct words *words, FILE *out)
+void quote_args(const struct args *args, FILE *out)
 {
-    for (size_t i = 0; i < words->count; i++) {
+    for (size_t i = 0; i < args->count; i++) {
         if (i)
             fputc(' ', out);
-        quote_word(words->at[i], out);
+        quote_word(args->at[i], out);
     }
 }

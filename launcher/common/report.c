@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void say(const char *format, ...)
+void report(const char *format, ...)
 {
     char line[2048] = "halayrun: ";
     size_t head = strlen(line);
@@ -26,9 +26,9 @@ void say(const char *format, ...)
         return; /* it has no reader */
 }
 
-int say_no_memory(void)
+int report_no_memory(void)
 {
-    say("no memory");
+    report("no memory");
     return 1;
 }
 

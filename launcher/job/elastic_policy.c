@@ -154,16 +154,16 @@ static void host_failed(struct elastic *e, int host, int is_lost, int64_t now_us
     struct elastic_host *h = &e->hosts[host];
     int64_t pause_us = e->setting.cooldown_us;
 
-    if (h->failures && now_us - h->failed_us > e->setting.cooldown_most_us)
+    if (h->failures && now_us - h->failed_us > e->setting.cooldown_max_us)
         h->failures = 0;
     h->failed_us = now_us;
     h->failures++;
     if (is_lost && h->failures < 2)
         h->failures = 2;
-    for (int i = 2; i < h->failures && pause_us < e->setting.cooldown_most_us; i++)
+    for (int i = 2; i < h->failures && pause_us < e->setting.cooldown_max_us; i++)
         pause_us *= 2;
-    if (pause_us > e->setting.cooldown_most_us)
-        pause_us = e->setting.cooldown_most_us;
+    if (pause_us > e->setting.cooldown_max_us)
+        pause_us = e->setting.cooldown_max_us;
     if (h->failures >= 2)
         h->until_us = now_us + pause_us;
 }

@@ -54,7 +54,7 @@ struct elastic_setting {
     int least, most;    /* ranks */
     int64_t timeout_us; /* of the wait for enough ranks, and for members that do not come */
     int64_t start_us;   /* how long the first generation waits for processes that are starting */
-    int64_t cooldown_us, cooldown_most_us;
+    int64_t cooldown_us, cooldown_max_us;
     int reset_limit; /* how often the job may be re-formed; 0: no limit */
 };
 

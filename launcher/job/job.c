@@ -99,40 +99,41 @@ static void end_grace(struct job *job)
 
     name_running(job, names, sizeof names);
     if (job->stage == JOB_KILLING) {
-        output_say(&job->output, "%s cannot be ended", names);
+        output_report(&job->output, "%s cannot be ended", names);
         job->has_given_up = 1;
         return;
     }
     if (job->stage == JOB_STOPPING)
-        output_say(&job->output, "%s did not end in time: SIGKILL", names);
+        output_report(&job->output, "%s did not end in time: SIGKILL", names);
     kill_all(job);
 }
 
-/* A batch system signals every process of a job: this one, and the front, which passes the signal on. That counts
+/* A batch system signals every process of a job: this one, and the supervisor, which passes the signal on. That counts
  * once. */
-static int is_told_already(const struct job *job, const struct signalfd_siginfo *info)
+static int is_repeated_signal(const struct job *job, const struct signalfd_siginfo *info)
 {
     return job->stop_signal == (int)info->ssi_signo && job->stop_sender != (pid_t)info->ssi_pid &&
            halay_now_us() - job->stop_us < ONE_EVENT_US;
 }
 
-static void told_to_stop(struct job *job, const struct signalfd_siginfo *info)
+static void take_stop_signal(struct job *job, const struct signalfd_siginfo *info)
 {
     int signal = (int)info->ssi_signo;
 
-    if (is_told_already(job, info))
+    if (is_repeated_signal(job, info))
         return;
     job->stop_signal = signal;
     job->stop_sender = (pid_t)info->ssi_pid;
     job->stop_us = halay_now_us();
-    if (job_elastic_goes_on(job) && !job->running) /* waiting for hosts: no rank will report that the job is not done */
+    if (job_elastic_continues(job) &&
+        !job->running) /* waiting for hosts: no rank will report that the job is not done */
         job->exit_code = EXIT_SIGNAL + signal;
     if (job->stage == JOB_RUNNING) {
-        output_say(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once on a second signal",
-                   signal_name(signal), job->setting->options->stop_grace_ms / 1000.0);
+        output_report(&job->output, "%s: passed on to the ranks; SIGKILL after %g s, or at once on a second signal",
+                      signal_name(signal), job->setting->options->stop_grace_ms / 1000.0);
         begin_stop(job, signal, job->setting->options->stop_grace_ms);
     } else if (job->stage != JOB_KILLING) {
-        output_say(&job->output, "%s: SIGKILL to all ranks", signal_name(signal));
+        output_report(&job->output, "%s: SIGKILL to all ranks", signal_name(signal));
         kill_all(job);
     }
 }
@@ -160,7 +161,7 @@ static void name_process(const struct job *job, int r, char *text, size_t size)
         snprintf(text, size, "pid %d", (int)rank->pid);
 }
 
-static void tell_failure(struct job *job, int r)
+static void emit_failure(struct job *job, int r)
 {
     const struct rank *rank = &job->ranks[r];
     char why[64];
@@ -199,23 +200,23 @@ static void end_cause(struct job *job)
     job->output.copy_fd = 0;
 }
 
-static void say_failure(struct job *job, int r)
+static void report_failure(struct job *job, int r)
 {
     struct rank *rank = &job->ranks[r];
     struct output *out = &job->output;
     char process[300];
 
     begin_cause(job, rank->link, WIFSIGNALED(rank->status));
-    tell_failure(job, r);
+    emit_failure(job, r);
     name_process(job, r, process, sizeof process);
     if (WIFSIGNALED(rank->status))
-        output_say(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
-                   WCOREDUMP(rank->status) ? ", core dumped" : "");
+        output_report(out, "rank %d (%s) was killed by %s%s", r, process, signal_name(WTERMSIG(rank->status)),
+                      WCOREDUMP(rank->status) ? ", core dumped" : "");
     else
-        output_say(out, "rank %d (%s) ended with exit code %d", r, process, WEXITSTATUS(rank->status));
+        output_report(out, "rank %d (%s) ended with exit code %d", r, process, WEXITSTATUS(rank->status));
     if (rank->streams[1].tail_count)
-        output_say(out, "its last lines on standard error:");
-    stream_say_tail(&rank->streams[1]);
+        output_report(out, "its last lines on standard error:");
+    stream_report_tail(&rank->streams[1]);
     end_cause(job);
 }
 
@@ -230,8 +231,8 @@ void job_end_others(struct job *job)
     if (!job->running)
         return;
     name_running(job, names, sizeof names);
-    output_say(&job->output, "ending %s: SIGTERM now, SIGKILL after %g s", names,
-               job->setting->options->grace_ms / 1000.0);
+    output_report(&job->output, "ending %s: SIGTERM now, SIGKILL after %g s", names,
+                  job->setting->options->grace_ms / 1000.0);
     begin_stop(job, SIGTERM, job->setting->options->grace_ms);
 }
 
@@ -246,7 +247,7 @@ static void rank_failed(struct job *job, int r)
         stream_read(&job->ranks[r].streams[i]);
     int leaves = job_elastic_is_leaving(job, r);
     if (!leaves)
-        say_failure(job, r);
+        report_failure(job, r);
     if (job_elastic_takes_end(job, r, ELASTIC_FAILED, exit_code_of(&job->ranks[r])))
         return;
     job->exit_code = exit_code_of(&job->ranks[r]);
@@ -265,7 +266,7 @@ static void rank_ended(struct job *job, int r, int status)
                     exit_code_of(&job->ranks[r]));
     name_process(job, r, process, sizeof process);
     if (job->setting->options->verbose)
-        output_say(&job->output, "rank %d (%s) has ended", r, process);
+        output_report(&job->output, "rank %d (%s) has ended", r, process);
 }
 
 /* A rank that was not killed may only have reacted to the end of another, or of a host, whose news is still on its
@@ -278,7 +279,8 @@ static void suspect_rank(struct job *job, int r)
         return;
     }
     for (size_t i = 0; i < job->link_count; i++)
-        if (&job->links[i] != job->ranks[r].link && halay_now_us() - job->links[i].heard_us > 2000 * (int64_t)ALIVE_MS)
+        if (&job->links[i] != job->ranks[r].link &&
+            halay_now_us() - job->links[i].received_us > 2000 * (int64_t)ALIVE_MS)
             link_doubt(&job->links[i]);
     if (job->suspect >= 0)
         return;
@@ -317,8 +319,8 @@ static void remote_started(void *context, int r, int pid, const char *processors
     job_watch_event(job->watch, "rank_started", "{s:i, s:i, s:s}", "rank", r, "pid", pid, "host",
                     job->ranks[r].link->host);
     if (job->setting->options->verbose)
-        output_say(&job->output, "rank %d: pid %d on host '%s', processors %s", r, pid, job->ranks[r].link->host,
-                   processors);
+        output_report(&job->output, "rank %d: pid %d on host '%s', processors %s", r, pid, job->ranks[r].link->host,
+                      processors);
 }
 
 static void remote_wrote(void *context, int r, int which, const char *bytes, size_t count)
@@ -349,7 +351,7 @@ static void remote_printed(void *context, const char *host, const char *line, in
     struct job *job = context;
 
     if (!is_detail || job->setting->options->verbose)
-        output_say(&job->output, "host '%s': %s", host, line);
+        output_report(&job->output, "host '%s': %s", host, line);
 }
 
 static void remote_sampled(void *context, const struct host_link *link, int rank, const void *bytes, size_t count)
@@ -408,8 +410,8 @@ static void host_lost(struct job *job, struct host_link *link)
     begin_cause(job, link, 0);
     job_watch_event(job->watch, not_started ? "host_not_started" : "host_lost", "{s:s, s:i, s:i, s:s}", "host",
                     link->host, "first_rank", link->first, "ranks", link->count, "why", why);
-    output_say(&job->output, "host '%s' (%s) %s: %s", link->host, names, not_started ? "cannot be started" : "is lost",
-               why);
+    output_report(&job->output, "host '%s' (%s) %s: %s", link->host, names,
+                  not_started ? "cannot be started" : "is lost", why);
     end_cause(job);
     for (int r = link->first; r < link->first + link->count; r++)
         if (job->ranks[r].link == link && job->ranks[r].is_lost)
@@ -444,7 +446,7 @@ static void progress_call(struct job *job, struct host_link *link)
         link_end_ssh(link);
     else if (link->state == LINK_READY && job->master.port && job_send_plan(job, link))
         link_end_ssh(link);
-    else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->heard_us > patience_us)
+    else if (link->state == LINK_CALLING && link->ssh > 0 && halay_now_us() - link->received_us > patience_us)
         link_end_ssh(link);
 }
 
@@ -489,8 +491,8 @@ static void take_growth(void *context)
     if (answer != DOOR_GROWS || job->stage != JOB_RUNNING || job->running < job->size)
         return;
     job->is_growing = 1;
-    output_say(&job->output, "%s: all ranks are started again; SIGTERM now, SIGKILL after %g s", text,
-               job->setting->options->grace_ms / 1000.0);
+    output_report(&job->output, "%s: all ranks are started again; SIGTERM now, SIGKILL after %g s", text,
+                  job->setting->options->grace_ms / 1000.0);
     begin_stop(job, SIGTERM, job->setting->options->grace_ms);
 }
 
@@ -522,11 +524,11 @@ static void job_reap(struct job *job)
 /* On all hosts; the records show what the stacks do not: what each rank did last. */
 static void job_show_stacks(struct job *job)
 {
-    say("the ranks that can show their stacks do so");
+    report("the ranks that can show their stacks do so");
     processes_show_stacks();
     for (size_t i = 0; i < job->link_count; i++)
         link_signal(&job->links[i], STACKS_SIGNAL);
-    job_watch_say_records(job->setting, job->watch);
+    job_watch_report_records(job->setting, job->watch);
 }
 
 static void job_take_signals(struct job *job)
@@ -538,7 +540,7 @@ static void job_take_signals(struct job *job)
         if (signal == SIGCHLD)
             job_reap(job);
         else if (signal_is_stop(signal))
-            told_to_stop(job, &info);
+            take_stop_signal(job, &info);
         else if (signal == SIGUSR1 || signal == SIGUSR2 || signal == SIGTSTP || signal == SIGCONT || signal == SIGWINCH)
             job_signal_ranks(job, signal);
         else if (signal == STACKS_SIGNAL)
@@ -559,7 +561,7 @@ static void wake_output(void *context)
     job->has_output = 1;
 }
 
-static void lose_front(void *context)
+static void lose_supervisor(void *context)
 {
     ((struct job *)context)->is_orphaned = 1;
 }
@@ -570,7 +572,7 @@ static void job_watch_descriptors(struct job *job)
     int reads_input = job->input_fd >= 0 && !link_is_full(job->ranks[0].link);
 
     halay_loop_watch(loop, job->signal_fd, POLLIN, NULL, NULL);
-    halay_loop_watch(loop, job->setting->lifeline, POLLIN, lose_front, job);
+    halay_loop_watch(loop, job->setting->lifeline, POLLIN, lose_supervisor, job);
     halay_loop_watch(loop, halay_store_server_fd(job->store), POLLIN, NULL, NULL);
     halay_loop_watch(loop, reads_input ? job->input_fd : -1, POLLIN, pass_input, job);
     halay_loop_watch(loop, job_watch_fd(job->watch), POLLIN, NULL, NULL);
@@ -631,7 +633,7 @@ static void job_turn(struct job *job)
     job_watch_descriptors(job);
     job_watch_deadlines(job);
     if (halay_loop_turn(&job->loop, HALAY_NEVER) != HALAY_OK) {
-        say("cannot wait for the ranks: %s", strerror(errno));
+        report("cannot wait for the ranks: %s", strerror(errno));
         job->has_given_up = 1;
         return;
     }
@@ -656,7 +658,7 @@ static void job_turn(struct job *job)
         job_elastic_progress(job);
 }
 
-static int job_can_go_on(const struct job *job)
+static int job_can_continue(const struct job *job)
 {
     return !job->is_orphaned && !job->has_given_up;
 }
@@ -672,7 +674,7 @@ static void await_agents(struct job *job)
         job->stage = JOB_LEAVING;
         job->deadline_us = halay_deadline_us(job->setting->options->grace_ms + SETTLE_MS);
     }
-    while (open && job_can_go_on(job)) {
+    while (open && job_can_continue(job)) {
         open = 0;
         for (size_t i = 0; i < job->link_count; i++)
             open |= job->links[i].state != LINK_ENDED;
@@ -688,7 +690,7 @@ static int job_leave_turn(void *context)
     struct job *job = context;
 
     job_turn(job);
-    return job->stage == JOB_LEAVING && job_can_go_on(job);
+    return job->stage == JOB_LEAVING && job_can_continue(job);
 }
 
 /* Ends the processes that ranks left. */
@@ -700,7 +702,7 @@ static void job_end_leftovers(struct job *job)
     }
     int left = local_ranks_end_leftovers(job->stage == JOB_LEAVING ? job_leave_turn : NULL, job);
     if (left > 0)
-        output_say(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
+        output_report(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
 
 /* Pass on what that pipe holds now, at least: a process that is not halayrun's may write on without end. */
@@ -763,10 +765,10 @@ static int job_init(struct job *job, const struct job_setting *setting, int rest
         job->ranks[r].was_used = restarts > 0;
     }
     if (!job->ranks || !local_ranks_init(&job->local_ranks, job->size))
-        return say_no_memory();
+        return report_no_memory();
     job->signal_fd = local_ranks_open_signals();
     if (job->signal_fd < 0) {
-        say("cannot receive signals: %s", strerror(errno));
+        report("cannot receive signals: %s", strerror(errno));
         return 1;
     }
     job->events = (struct link_events){ remote_started,      remote_wrote,   remote_ended,   remote_printed,
@@ -807,7 +809,7 @@ static enum job_again find_again(struct job *job)
 {
     if (job->is_growing && job->stop_signal && !job->exit_code)
         job->exit_code = EXIT_SIGNAL + job->stop_signal;
-    if (job->stop_signal || !job_can_go_on(job))
+    if (job->stop_signal || !job_can_continue(job))
         return JOB_IS_OVER;
     return job->is_growing ? JOB_GROWS : job->exit_code ? JOB_HAS_FAILED : JOB_IS_OVER;
 }
@@ -830,7 +832,7 @@ int job_run_once(const struct job_setting *setting, struct job_watch *watch, int
     if (code) {
         processes_end_descendants();
     } else {
-        while ((job.running || job_elastic_goes_on(&job)) && job_can_go_on(&job))
+        while ((job.running || job_elastic_continues(&job)) && job_can_continue(&job))
             job_turn(&job);
         await_agents(&job);
         job_end_leftovers(&job);

@@ -22,6 +22,6 @@ void job_cause_read(const char *written, struct job_cause *cause);
 struct job_watch;
 
 /* Prints how to read the ranks' records, where there are some. watch: what is known of other hosts'; NULL: nothing. */
-void job_watch_say_records(const struct job_setting *setting, const struct job_watch *watch);
+void job_watch_report_records(const struct job_setting *setting, const struct job_watch *watch);
 
 #endif

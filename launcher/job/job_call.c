@@ -88,7 +88,7 @@ static enum halay_status take_result(void *arg, const char *key, const void *val
     if (append_result(part, read_u64(value), (const unsigned char *)value + 8, bytes - 8) &&
         (bytes > 8 || rename(part, path) == 0))
         return HALAY_OK;
-    say("cannot write the result of rank %ld to '%s': %s", rank, part, strerror(errno));
+    report("cannot write the result of rank %ld to '%s': %s", rank, part, strerror(errno));
     unlink(part);
     return HALAY_ERR_SYSTEM;
 }
@@ -109,7 +109,7 @@ static int offer_call(struct job *job, const char *path, FILE *file, unsigned ch
             return 0;
     }
     if (ferror(file)) {
-        say("cannot read '%s': %s", path, strerror(errno));
+        report("cannot read '%s': %s", path, strerror(errno));
         return 0;
     }
     write_u64(text, size);
@@ -131,9 +131,9 @@ int job_open_call(struct job *job)
     unsigned char *chunk = malloc(CHUNK);
     int ok = file && chunk;
     if (!file)
-        say("cannot open '%s': %s", path, strerror(errno));
+        report("cannot open '%s': %s", path, strerror(errno));
     else if (!chunk)
-        say_no_memory();
+        report_no_memory();
     else
         ok = offer_call(job, path, file, chunk);
     if (file)

@@ -21,7 +21,7 @@ struct job_elastic {
     int64_t due_us;             /* when something is due; 0: now */
 };
 
-/* ---- words of the store ------------------------------------------------------------------------------------------ */
+/* ---- keys of the store ------------------------------------------------------------------------------------------- */
 
 static void take_ready(void *arg, const char *key, const void *value, size_t bytes)
 {
@@ -58,7 +58,7 @@ static void answer_worker(struct job *job, int worker, enum halay_verdict verdic
     set_key(job, key, bytes, sizeof bytes);
 }
 
-static void say_of_generation(struct job *job, void (*make_key)(unsigned generation, char *key))
+static void set_generation_key(struct job *job, void (*make_key)(unsigned generation, char *key))
 {
     char key[HALAY_STORE_KEY_MAX];
 
@@ -95,8 +95,8 @@ static void do_form(struct job *job)
             if (logic->workers[s].state == WORKER_MEMBER && logic->workers[s].rank == rank)
                 used += (size_t)snprintf(map + used, sizeof map - used, "%s%d", rank ? "," : "", s);
     if (logic->generation > 1)
-        output_say(&job->output, "re-formed, generation %u: %d rank%s, workers %s", logic->generation, logic->members,
-                   logic->members == 1 ? "" : "s", map);
+        output_report(&job->output, "re-formed, generation %u: %d rank%s, workers %s", logic->generation,
+                      logic->members, logic->members == 1 ? "" : "s", map);
     forget_generation(job);
     for (int s = 0; s < job->size; s++)
         if (logic->workers[s].state == WORKER_MEMBER)
@@ -109,7 +109,7 @@ static void do_start(struct job *job, const struct elastic_next *next)
     const char *host = e->logic.hosts[next->host].name;
 
     job->ranks[next->worker].start = e->starts++;
-    output_say(&job->output, "starting a process on host '%s' as worker %d", host, next->worker);
+    output_report(&job->output, "starting a process on host '%s' as worker %d", host, next->worker);
     if (job_start_worker(job, next->worker, host) && !job->ranks[next->worker].is_running)
         job_elastic_takes_end(job, next->worker, ELASTIC_FAILED, 1);
 }
@@ -118,14 +118,14 @@ static void do_kill(struct job *job, int worker)
 {
     const struct elastic *logic = &job->elastic->logic;
 
-    output_say(&job->output, "worker %d: SIGKILL: %s", worker, logic->why);
+    output_report(&job->output, "worker %d: SIGKILL: %s", worker, logic->why);
     job_signal_rank(job, worker, SIGKILL);
 }
 
 static void do_dismiss(struct job *job, int worker)
 {
-    output_say(&job->output, "worker %d leaves: host '%s' has left the job, or has fewer slots", worker,
-               job->elastic->logic.hosts[job->elastic->logic.workers[worker].host].name);
+    output_report(&job->output, "worker %d leaves: host '%s' has left the job, or has fewer slots", worker,
+                  job->elastic->logic.hosts[job->elastic->logic.workers[worker].host].name);
     answer_worker(job, worker, HALAY_VERDICT_LEAVE);
 }
 
@@ -133,7 +133,7 @@ static void do_end(struct job *job)
 {
     struct job_elastic *e = job->elastic;
 
-    output_say(&job->output, "the job ends: %s", e->logic.why);
+    output_report(&job->output, "the job ends: %s", e->logic.why);
     job->exit_code = e->exit_code ? e->exit_code : 1;
     job_end_others(job);
 }
@@ -145,10 +145,10 @@ static void do_act(struct job *job, const struct elastic_next *next)
         do_start(job, next);
         break;
     case ELASTIC_OVER:
-        say_of_generation(job, halay_elastic_over_key);
+        set_generation_key(job, halay_elastic_over_key);
         break;
     case ELASTIC_CALL:
-        say_of_generation(job, halay_elastic_change_key);
+        set_generation_key(job, halay_elastic_change_key);
         break;
     case ELASTIC_KILL:
         do_kill(job, next->worker);
@@ -201,7 +201,7 @@ int job_elastic_fd(const struct job *job)
     return job->elastic->discover.out;
 }
 
-int job_elastic_goes_on(const struct job *job)
+int job_elastic_continues(const struct job *job)
 {
     return job->elastic && job->stage == JOB_RUNNING && !job->elastic->logic.is_ending;
 }
@@ -232,8 +232,8 @@ int job_elastic_takes_end(struct job *job, int worker, enum elastic_end how, int
     if (goes_on && how != ELASTIC_ENDED_WELL)
         e->exit_code = code;
     if (goes_on && host->until_us > now_us && host->until_us != until_us)
-        output_say(&job->output, "host '%s' is left out for %g s: it has failed %d time%s", host->name,
-                   (double)(host->until_us - now_us) / 1e6, host->failures, host->failures == 1 ? "" : "s");
+        output_report(&job->output, "host '%s' is left out for %g s: it has failed %d time%s", host->name,
+                      (double)(host->until_us - now_us) / 1e6, host->failures, host->failures == 1 ? "" : "s");
     e->due_us = 0;
     return goes_on;
 }
@@ -249,11 +249,11 @@ int job_elastic_reaped(struct job *job, pid_t pid, int status)
     enum discover_end end = discover_reaped(&e->discover, pid, status, &hosts, why, sizeof why);
     if (end == DISCOVER_HOSTS) {
         if (!elastic_list(&e->logic, &hosts, halay_now_us()))
-            say_no_memory();
+            report_no_memory();
         hosts_fini(&hosts);
     }
     if (end == DISCOVER_FAILED && *why)
-        output_say(&job->output, "%s; the list of hosts stays as it was", why);
+        output_report(&job->output, "%s; the list of hosts stays as it was", why);
     return end != DISCOVER_NOT_IT;
 }
 
@@ -292,18 +292,18 @@ int job_elastic_init(struct job *job)
                                              .timeout_us = (int64_t)options->elastic_timeout_ms * 1000,
                                              .start_us = (int64_t)job->setting->peer_start_ms * 1000,
                                              .cooldown_us = (int64_t)options->cooldown_ms[0] * 1000,
-                                             .cooldown_most_us = (int64_t)options->cooldown_ms[1] * 1000,
+                                             .cooldown_max_us = (int64_t)options->cooldown_ms[1] * 1000,
                                              .reset_limit = options->reset_limit };
     struct job_elastic *e = calloc(1, sizeof *e);
 
     if (!e)
-        return say_no_memory();
+        return report_no_memory();
     job->elastic = e;
     discover_init(&e->discover, options->discovery_script, options->slots);
     e->discover.due_us = halay_deadline_us(DISCOVER_EVERY_MS);
     e->waits = calloc((size_t)job->size, sizeof *e->waits);
     if (!e->waits || !elastic_init(&e->logic, &setting) || !list_elastic_hosts(job))
-        return say_no_memory();
+        return report_no_memory();
     take_workers(job);
     e->starts = 1;
     halay_store_server_watch(job->store, HALAY_ELASTIC_READY, take_ready, job);

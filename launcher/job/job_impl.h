@@ -74,7 +74,7 @@ struct job {
     int suspect; /* a rank that failed, unless the end of another explains it by suspect_us; -1: none */
     int64_t suspect_us;
     struct job_watch *watch; /* borrowed; NULL: neither --metrics nor --events */
-    int is_orphaned;         /* the front has died */
+    int is_orphaned;         /* the supervisor has died */
     int has_given_up;        /* a system call failed, or a killed rank is stuck in the kernel */
 };
 
@@ -121,7 +121,7 @@ int job_elastic_reaped(struct job *job, pid_t pid, int status);
 void job_elastic_progress(struct job *job);
 /* When job_elastic_progress must be called at the latest; INT64_MAX: never. */
 int64_t job_elastic_due(const struct job *job);
-int job_elastic_goes_on(const struct job *job); /* even if nothing runs */
+int job_elastic_continues(const struct job *job); /* even if nothing runs */
 /* Readable when the discovery script has printed something; -1: none runs. Elastic only. */
 int job_elastic_fd(const struct job *job);
 /* Refuses processes that ask for a place, since the job ends. */

@@ -22,7 +22,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 };
+enum { PAUSE_MS = 100, PAUSE_MAX_MS = 5000 };
 
 /* Restores the state before the ranks ran: drain_output has let signals through, and the first cause is obsolete. */
 static void begin_again(const struct job_setting *setting)
@@ -33,18 +33,18 @@ static void begin_again(const struct job_setting *setting)
     sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_PDEATHSIG, 0);
     if (setting->cause_fd && (ftruncate(setting->cause_fd, 0) < 0 || lseek(setting->cause_fd, 0, SEEK_SET) < 0))
-        say("cannot forget the first failure: %s", strerror(errno));
+        report("cannot forget the first failure: %s", strerror(errno));
 }
 
 /* As torchrun does. Ranks inherit them. */
-static int tell_restarts(int restarts, int most)
+static int export_restarts(int restarts, int most)
 {
     char text[2][16];
 
     snprintf(text[0], sizeof text[0], "%d", restarts);
     snprintf(text[1], sizeof text[1], "%d", most);
     return setenv("TORCHELASTIC_RESTART_COUNT", text[0], 1) || setenv("TORCHELASTIC_MAX_RESTARTS", text[1], 1)
-               ? say_no_memory()
+               ? report_no_memory()
                : 0;
 }
 
@@ -59,7 +59,7 @@ static int write_end_event(const struct job_setting *setting, struct job_watch *
                     "rank_seconds", seconds * setting->options->ranks, "restarts", restarts, "failed_rank_seconds",
                     failed * setting->options->ranks, "first_failure", job_watch_first_failure(watch));
     if (has_failed)
-        job_watch_say_records(setting, watch);
+        job_watch_report_records(setting, watch);
     job_watch_destroy(watch, has_failed);
     return code;
 }
@@ -68,9 +68,9 @@ static int pause_before(int restart)
 {
     int ms = PAUSE_MS;
 
-    while (--restart > 0 && ms < PAUSE_MOST_MS)
+    while (--restart > 0 && ms < PAUSE_MAX_MS)
         ms *= 2;
-    return ms < PAUSE_MOST_MS ? ms : PAUSE_MOST_MS;
+    return ms < PAUSE_MAX_MS ? ms : PAUSE_MAX_MS;
 }
 
 static void note_lifeline(void *context)
@@ -79,29 +79,29 @@ static void note_lifeline(void *context)
 }
 
 /* Returns 0 at that time, or when awaited (-1: none) is readable; earlier, the signal by which halayrun is to stop, or
- * SIGKILL if the front has died. All signals are blocked, so that nothing else ends the wait. */
+ * SIGKILL if the supervisor has died. All signals are blocked, so that nothing else ends the wait. */
 static int wait_unless_stopped(const struct job_setting *setting, int64_t due_us, int awaited)
 {
     struct signalfd_siginfo info;
     struct halay_loop loop;
-    int told = 0;
+    int signal = 0;
     sigset_t stops;
 
     sigemptyset(&stops);
-    for (int signal = 1; signal < NSIG; signal++)
-        if (signal_is_stop(signal))
-            sigaddset(&stops, signal);
+    for (int each = 1; each < NSIG; each++)
+        if (signal_is_stop(each))
+            sigaddset(&stops, each);
     const int fd = halay_signals_open(&stops, NULL); /* below 0: the next start will report it */
     halay_loop_init(&loop);
     halay_loop_watch(&loop, fd, POLLIN, NULL, NULL);
-    halay_loop_watch(&loop, setting->lifeline, POLLIN, note_lifeline, &told);
+    halay_loop_watch(&loop, setting->lifeline, POLLIN, note_lifeline, &signal);
     halay_loop_watch(&loop, awaited, POLLIN, NULL, NULL);
     if (halay_loop_turn(&loop, due_us) == HALAY_OK && halay_signals_take(fd, &info))
-        told = (int)info.ssi_signo;
+        signal = (int)info.ssi_signo;
     halay_loop_fini(&loop);
     if (fd >= 0)
         close(fd);
-    return told;
+    return signal;
 }
 
 /* Makes new tunnels to all nodes. *code is that of the failure; it changes if a signal to stop arrives. Returns 0 if
@@ -116,17 +116,17 @@ static int await_nodes(const struct job_setting *setting, int *code)
         return 1;
     join_door_begin(door); /* if it is gone, that is the answer */
     while (answer == DOOR_MORE || answer == DOOR_GROWS) {
-        int told = wait_unless_stopped(setting, HALAY_NEVER, door->fd);
-        if (told) {
-            say("%s: no restart", signal_name(told));
-            *code = EXIT_SIGNAL + told;
+        int signal = wait_unless_stopped(setting, HALAY_NEVER, door->fd);
+        if (signal) {
+            report("%s: no restart", signal_name(signal));
+            *code = EXIT_SIGNAL + signal;
             return 0;
         }
         answer = join_door_take(door, why, sizeof why);
     }
     if (answer == DOOR_BEGUN)
         return 1;
-    say("no restart: %s", why);
+    report("no restart: %s", why);
     *code = *code ? *code : EXIT_FAILURE;
     if (setting->cause_fd)
         dprintf(setting->cause_fd, "\n%s\n", why);
@@ -138,12 +138,12 @@ static int await_restart(const struct job_setting *setting, int restart, int mos
 {
     const int pause_ms = pause_before(restart);
 
-    say("restart %d of %d: all ranks are started again in %g s", restart, most, pause_ms / 1000.0);
-    int told = wait_unless_stopped(setting, halay_deadline_us(pause_ms), -1);
-    if (!told)
+    report("restart %d of %d: all ranks are started again in %g s", restart, most, pause_ms / 1000.0);
+    int signal = wait_unless_stopped(setting, halay_deadline_us(pause_ms), -1);
+    if (!signal)
         return await_nodes(setting, code);
-    say("%s: no restart", signal_name(told));
-    *code = EXIT_SIGNAL + told;
+    report("%s: no restart", signal_name(signal));
+    *code = EXIT_SIGNAL + signal;
     return 0;
 }
 
@@ -173,7 +173,7 @@ int job_run(const struct job_setting *setting)
     if (code)
         return code;
     for (int restarts = 0;; restarts++) {
-        code = code || !(most || options->least_nodes) ? code : tell_restarts(counted, most);
+        code = code || !(most || options->least_nodes) ? code : export_restarts(counted, most);
         start_us = halay_now_us();
         job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", options->ranks, "restarts", restarts, "program",
                         options->command[0]);

@@ -27,7 +27,7 @@ static int make_folders(char *path)
             *slash = 0;
         int failed = mkdir(path, 0777) < 0 && errno != EEXIST;
         if (failed) {
-            say("cannot create folder '%s': %s", path, strerror(errno));
+            report("cannot create folder '%s': %s", path, strerror(errno));
             return 0;
         }
         if (slash)
@@ -45,7 +45,7 @@ static int open_streams(struct job *job, int r, const int fds[2])
 
     if (folder) {
         if (snprintf(path, sizeof path, "%s/rank.%d", folder, r) >= (int)sizeof path - 8) {
-            say("the name of folder '%.60s...' is too long", folder);
+            report("the name of folder '%.60s...' is too long", folder);
             ok = 0;
         } else {
             ok = make_folders(path);
@@ -133,7 +133,7 @@ static int start_local_rank(struct job *job, int r)
                     "localhost");
     if (s->options->verbose) {
         binding_text(start.map, start.local_rank, cores, sizeof cores);
-        output_say(&job->output, "rank %d: pid %d, processors %s", r, (int)rank->pid, cores);
+        output_report(&job->output, "rank %d: pid %d, processors %s", r, (int)rank->pid, cores);
     }
     return open_streams(job, r, fds) ? 0 : 1;
 }
@@ -211,7 +211,7 @@ int job_send_plan(struct job *job, struct host_link *link)
     } else if (options->joined) {
         *folder = 0; /* each node's own */
     } else if (!getcwd(folder, sizeof folder)) {
-        say("cannot find the current folder: %s", strerror(errno));
+        report("cannot find the current folder: %s", strerror(errno));
         return 1;
     }
     plan.node = layout_node(job->setting->layout, link->first, &plan.nodes);
@@ -219,14 +219,14 @@ int job_send_plan(struct job *job, struct host_link *link)
         return 1;
     plan.environment = environment_for_agent(job, job->ranks[link->first].start, word);
     if (!plan.environment)
-        return say_no_memory();
+        return report_no_memory();
     memcpy(plan.secret, job->secret, sizeof plan.secret);
     int ok = link_start(link, &plan);
     if (ok && link->first == 0 && (job->restarts || job->ranks[0].start)) /* our input was for the first process */
         link_input(link, NULL, 0);
     explicit_bzero(plan.secret, sizeof plan.secret);
     free(plan.environment);
-    return ok ? 0 : say_no_memory();
+    return ok ? 0 : report_no_memory();
 }
 
 static int start_remote(struct job *job)
@@ -312,17 +312,17 @@ static int call_host_of_worker(struct job *job, int r, const char *host)
 {
     const int none[2] = { -1, -1 };
     struct host_link *link = find_free_link(job);
-    struct words words = { 0 };
+    struct args args = { 0 };
 
     if (!link) {
-        say("too many connections with other hosts");
+        report("too many connections with other hosts");
         return 1;
     }
     *link = (struct host_link){ .host = host, .first = r, .count = 1, .in = -1, .out = -1, .err = -1 };
-    int code = ssh_words(job->setting->options, host, &words) ? 0 : say_no_memory();
+    int code = ssh_args(job->setting->options, host, &args) ? 0 : report_no_memory();
     if (!code)
-        code = link_call(link, words.at, &job->events);
-    words_fini(&words);
+        code = link_call(link, args.at, &job->events);
+    args_fini(&args);
     if (code) {
         link->state = LINK_ENDED;
         return code;
@@ -403,7 +403,7 @@ static int find_master(struct job *job)
 int job_start_all(struct job *job)
 {
     if (job->setting->options->verbose && job->setting->layout->ranks_here && !job->setting->map->is_bound)
-        output_say(&job->output, "ranks are not bound: %s", job->setting->map->why_not);
+        output_report(&job->output, "ranks are not bound: %s", job->setting->map->why_not);
     int code = find_master(job);
     if (!code)
         code = start_remote(job);
@@ -429,7 +429,7 @@ int job_make_links(struct job *job)
     job->link_room = job->link_count + job_later_links(job);
     job->links = calloc(job->link_room + 1, sizeof *job->links);
     if (!job->links)
-        return say_no_memory();
+        return report_no_memory();
     for (size_t i = 0; i < layout->count; i++) {
         const struct place *place = &layout->at[i];
         if (place->is_here)
@@ -468,7 +468,7 @@ static int open_store_for_all(struct job *job)
 }
 
 /* For a message about a rank that is missing. Ranks of an elastic job change their numbers. */
-static int tell_hosts(struct job *job)
+static int set_host_keys(struct job *job)
 {
     const struct layout *layout = job->setting->layout;
 
@@ -506,7 +506,7 @@ int job_open_store(struct job *job)
     if (job->link_room && open_store_for_all(job))
         return 1;
     if (job->link_room)
-        return elastic_is_wanted(job->setting->options) ? 0 : tell_hosts(job);
+        return elastic_is_wanted(job->setting->options) ? 0 : set_host_keys(job);
     if (halay_store_server_create(log, job->secret, &job->store) != HALAY_OK)
         return 1;
     snprintf(job->store_address, sizeof job->store_address, "%s", halay_store_server_address(job->store));

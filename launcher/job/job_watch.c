@@ -313,8 +313,8 @@ static void report_events(struct job_watch *w)
 
     if (!writer_take_failure(w->writer, &failure))
         return;
-    say("cannot write to '%s': %s; no more events", failure.name,
-        failure.error ? strerror(failure.error) : "it has taken nothing for a minute");
+    report("cannot write to '%s': %s; no more events", failure.name,
+           failure.error ? strerror(failure.error) : "it has taken nothing for a minute");
     end_events(w);
 }
 
@@ -347,8 +347,8 @@ void job_watch_event(struct job_watch *w, const char *event, const char *format,
     free(line);
     report_events(w);
     if (w->events && writer_is_full(w->writer)) {
-        say("%d bytes of events wait for '%s', which takes nothing; no more events", EVENT_BYTES,
-            w->setting->options->events);
+        report("%d bytes of events wait for '%s', which takes nothing; no more events", EVENT_BYTES,
+               w->setting->options->events);
         end_events(w);
     }
 }
@@ -393,10 +393,10 @@ static int open_server(struct job_watch *w)
     if (status)
         return status == HALAY_ERR_CONFIG || status == HALAY_ERR_UNSUPPORTED ? EXIT_USAGE : EXIT_FAILURE;
     const char *where = halay_http_where(w->server);
-    say("metrics at %s/metrics", where);
+    report("metrics at %s/metrics", where);
     if (!config.token && !is_of_this_host(where))
-        say("warning: any process that reaches that address can read the program, its arguments and the hosts: give "
-            "--metrics-token-file, or a place that only this host reaches");
+        report("warning: any process that reaches that address can read the program, its arguments and the hosts: give "
+               "--metrics-token-file, or a place that only this host reaches");
     return 0;
 }
 
@@ -405,7 +405,7 @@ static int open_events(struct job_watch *w, const char *path)
     const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
 
     if (fd < 0) {
-        say("cannot open '%s': %s", path, strerror(errno));
+        report("cannot open '%s': %s", path, strerror(errno));
         return EXIT_FAILURE;
     }
     w->writer = writer_create(EVENT_BYTES, -1);
@@ -450,7 +450,7 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
         return 0;
     w = calloc(1, sizeof *w);
     if (!w)
-        return say_no_memory();
+        return report_no_memory();
     w->setting = setting;
     w->asked = w->fetched = -1;
     w->begun_us = halay_now_us();
@@ -463,7 +463,7 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
         find_pattern(setting, w->pattern, sizeof w->pattern);
     rank_samples_sweep();
     if (!w->ranks || !w->taken_us)
-        code = say_no_memory();
+        code = report_no_memory();
     if (!code && options->events)
         code = open_events(w, options->events);
     if (!code && options->metrics)
@@ -476,7 +476,7 @@ int job_watch_create(const struct job_setting *setting, struct job_watch **out)
 }
 
 /* Names the files as the shell does, "/dev/shm/flight-*.dat": the rank is where two of them differ. */
-static void say_records(const char *host, const char *pattern)
+static void report_records(const char *host, const char *pattern)
 {
     char *files = halay_rank_path(pattern, 0, 0), *others = halay_rank_path(pattern, 1, 0), there[300] = "";
     size_t before = 0;
@@ -486,12 +486,13 @@ static void say_records(const char *host, const char *pattern)
     while (files && others && files[before] == others[before])
         before++;
     if (files && others)
-        say("what its ranks did last%s: halay-perf flight show %.*s*%s", there, (int)before, files, files + before + 1);
+        report("what its ranks did last%s: halay-perf flight show %.*s*%s", there, (int)before, files,
+               files + before + 1);
     free(files);
     free(others);
 }
 
-void job_watch_say_records(const struct job_setting *setting, const struct job_watch *w)
+void job_watch_report_records(const struct job_setting *setting, const struct job_watch *w)
 {
     const struct options *options = setting->options;
     int size = options->most_ranks > options->ranks ? options->most_ranks : options->ranks, here = 0;
@@ -504,11 +505,11 @@ void job_watch_say_records(const struct job_setting *setting, const struct job_w
         free(path);
     }
     if (here)
-        say_records(this_host, pattern);
+        report_records(this_host, pattern);
     for (size_t i = 0; w && i < w->host_count; i++)
         for (int r = 0; r < w->size; r++)
             if (w->ranks[r].host == w->hosts[i].host && w->ranks[r].sample.generation) {
-                say_records(w->hosts[i].host, pattern);
+                report_records(w->hosts[i].host, pattern);
                 break;
             }
 }
@@ -522,7 +523,7 @@ int job_watch_resize(struct job_watch *w, int ranks)
     if (!views || !taken_us) {
         free(views);
         free(taken_us);
-        return say_no_memory();
+        return report_no_memory();
     }
     for (int r = 0; r < ranks; r++)
         views[r] = (struct rank_view){ .host = this_host, .end = RANK_IS_NOT_STARTED };

@@ -89,7 +89,7 @@ int output_init(struct output *output, int ranks, int no_prefix, int timestamp, 
     output->is_one = is_one_file(STDOUT_FILENO, STDERR_FILENO);
     output->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (output->wake_fd < 0) {
-        say("cannot create an eventfd: %s", strerror(errno));
+        report("cannot create an eventfd: %s", strerror(errno));
         return 0;
     }
     for (int i = 0; i < 2; i++) {
@@ -140,7 +140,8 @@ static void sink_report(struct output *output, struct sink *sink)
     else
         sink->lost = failure.error;
     if (sink->lost)
-        output_say(output, "cannot write %s: %s; it ends here, the job continues", failure.name, strerror(sink->lost));
+        output_report(output, "cannot write %s: %s; it ends here, the job continues", failure.name,
+                      strerror(sink->lost));
 }
 
 static void files_report(struct output *output)
@@ -149,11 +150,11 @@ static void files_report(struct output *output)
 
     while (output->files && writer_take_failure(output->files, &failure))
         if (failure.error)
-            output_say(output, "cannot write '%s': %s; the file ends here, the job continues", failure.name,
-                       strerror(failure.error));
+            output_report(output, "cannot write '%s': %s; the file ends here, the job continues", failure.name,
+                          strerror(failure.error));
         else
-            output_say(output, "cannot write '%s': it has taken nothing for %d s; its end is missing", failure.name,
-                       FILES_MS / 1000);
+            output_report(output, "cannot write '%s': it has taken nothing for %d s; its end is missing", failure.name,
+                          FILES_MS / 1000);
 }
 
 static void sink_flush(struct sink *sink)
@@ -220,7 +221,7 @@ static void end_open_line(struct sink *sink, const struct stream *next)
 /* A line was typed on the terminal: its echo has ended what was open there. */
 static void take_echo(struct output *output)
 {
-    const unsigned typed = output->typed ? atomic_load(output->typed) : 0; /* pairs with the front's count */
+    const unsigned typed = output->typed ? atomic_load(output->typed) : 0; /* pairs with the supervisor's count */
 
     if (typed == output->typed_seen)
         return;
@@ -235,7 +236,7 @@ static void take_echo(struct output *output)
     }
 }
 
-void output_say(struct output *output, const char *format, ...)
+void output_report(struct output *output, const char *format, ...)
 {
     struct sink *sink = output_sink(output, 1);
     struct buffer *to = &sink->pending;
@@ -519,7 +520,7 @@ static int open_file(struct stream *stream, const char *path, int appends)
         return 0;
     const int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (appends ? O_APPEND : O_TRUNC), 0666);
     if (fd < 0) {
-        say("cannot create '%s': %s", path, strerror(errno));
+        report("cannot create '%s': %s", path, strerror(errno));
         return 0;
     }
     stream->file = writer_open(output->files, fd, 1, path);
@@ -535,11 +536,11 @@ int stream_init(struct stream *stream, struct output *output, int rank, int whic
     stream->is_error = which == 1;
     stream->is_hidden = output->shown && !rank_list_has(output->shown, rank);
     if (fd >= 0 && fcntl(fd, F_SETFL, O_NONBLOCK) < 0) {
-        say("cannot prepare the output of rank %d: %s", rank, strerror(errno));
+        report("cannot prepare the output of rank %d: %s", rank, strerror(errno));
         return 0;
     }
     if (which == 1 && !(stream->tail = malloc(TAIL_BYTES))) {
-        say_no_memory();
+        report_no_memory();
         return 0;
     }
     return !path || open_file(stream, path, appends);
@@ -569,7 +570,7 @@ void stream_fini(struct stream *stream)
     *stream = (struct stream){ .fd = -1 };
 }
 
-void stream_say_tail(struct stream *stream)
+void stream_report_tail(struct stream *stream)
 {
     char bytes[TAIL_BYTES + 1], *text = bytes;
     size_t count = stream->tail_count < TAIL_BYTES ? stream->tail_count : TAIL_BYTES;
@@ -594,7 +595,7 @@ void stream_say_tail(struct stream *stream)
         start++;
     for (char *line = start; line <= text + count;) {
         size_t length = strcspn(line, "\n");
-        output_say(stream->output, "  | %.*s", (int)length, line);
+        output_report(stream->output, "  | %.*s", (int)length, line);
         line += length + 1;
     }
 }

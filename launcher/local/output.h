@@ -35,7 +35,7 @@ struct output {
     struct sink sinks[2];     /* standard output, standard error */
     int is_one;               /* they are the same file: all lines go to the first */
     int64_t due_us;           /* when stream_show_part must be called for all streams; HALAY_NEVER */
-    const atomic_uint *typed; /* shared with the front: lines typed on the terminal so far; NULL: not counted */
+    const atomic_uint *typed; /* shared with the supervisor: lines typed on the terminal so far; NULL: not counted */
     unsigned typed_seen;
     int copy_fd;          /* halayrun's own lines are also written there; 0: nowhere */
     struct writer *files; /* owned: of the streams' files; NULL: none yet */
@@ -79,7 +79,7 @@ int output_is_lost(const struct output *output); /* a write failed, but not for 
 int output_is_full(const struct output *output); /* a sink is, or the files are: read nothing more for them */
 
 /* A line of halayrun's own, in order with the ranks' lines on standard error. */
-void output_say(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void output_report(struct output *output, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* which: 0 standard output, 1 standard error (whose tail is kept). Takes fd and makes it non-blocking; -1: bytes are
  * fed. path: a copy goes there; may be NULL. appends: keep what the file has. 0 without memory or if the file cannot
@@ -99,6 +99,6 @@ void stream_show_part(struct stream *stream); /* passes the beginning of a line 
 void stream_close_file(struct stream *stream);
 void stream_fini(struct stream *stream);
 /* Prints the last lines of a stream whose tail is kept, indented. */
-void stream_say_tail(struct stream *stream);
+void stream_report_tail(struct stream *stream);
 
 #endif

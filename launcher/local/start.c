@@ -21,17 +21,17 @@
 #include <unistd.h>
 
 /* A failure in the child. */
-struct report {
+struct start_failure {
     int code; /* errno */
     char what[32];
 };
 
 static void report_and_exit(int report_fd, const char *what)
 {
-    struct report report = { .code = errno };
+    struct start_failure failure = { .code = errno };
 
-    snprintf(report.what, sizeof report.what, "%s", what);
-    if (write(report_fd, &report, sizeof report) < 0)
+    snprintf(failure.what, sizeof failure.what, "%s", what);
+    if (write(report_fd, &failure, sizeof failure) < 0)
         _exit(1);
     _exit(EXIT_NOT_FOUND);
 }
@@ -107,24 +107,24 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
 /* Wait until the child has executed its program or reported why it cannot. */
 static int await_exec(const struct start *s, int report_fd)
 {
-    struct report report;
+    struct start_failure failure;
     ssize_t n;
 
     do
-        n = read(report_fd, &report, sizeof report);
+        n = read(report_fd, &failure, sizeof failure);
     while (n < 0 && errno == EINTR);
     if (n == 0)
         return 0;
-    if (n != (ssize_t)sizeof report) {
-        say("cannot start rank %d", s->rank);
+    if (n != (ssize_t)sizeof failure) {
+        report("cannot start rank %d", s->rank);
         return 1;
     }
-    if (*report.what) {
-        say("cannot start rank %d: cannot %s: %s", s->rank, report.what, strerror(report.code));
+    if (*failure.what) {
+        report("cannot start rank %d: cannot %s: %s", s->rank, failure.what, strerror(failure.code));
         return 1;
     }
-    say("cannot run '%s': %s", s->command[0], strerror(report.code));
-    return report.code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+    report("cannot run '%s': %s", s->command[0], strerror(failure.code));
+    return failure.code == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
 static void close_pair(int pair[2])
@@ -142,18 +142,18 @@ int start_rank(const struct start *start, pid_t *pid, int streams[2])
 
     for (int i = 0; i < 3; i++)
         if (pipe2(pipes[i], O_CLOEXEC) < 0) {
-            say("cannot start rank %d: cannot create a pipe: %s", start->rank, strerror(errno));
+            report("cannot start rank %d: cannot create a pipe: %s", start->rank, strerror(errno));
             goto done;
         }
     child = fork();
     if (child < 0) {
-        say("cannot start rank %d: cannot fork: %s", start->rank, strerror(errno));
+        report("cannot start rank %d: cannot fork: %s", start->rank, strerror(errno));
         goto done;
     }
     if (child == 0)
         run_child(start, parent, pipes[0][1], pipes[1][1], pipes[2][1]);
     if (setpgid(child, child) < 0 && errno != EACCES && errno != ESRCH) /* the child does it too: either may be first */
-        say("cannot set the process group of rank %d: %s", start->rank, strerror(errno));
+        report("cannot set the process group of rank %d: %s", start->rank, strerror(errno));
     close(pipes[2][1]);
     pipes[2][1] = -1;
     code = await_exec(start, pipes[2][0]);
@@ -201,10 +201,11 @@ static int check_path(const char *program, const char *path)
     if (is_executable(path))
         return 0;
     if (stat(path, &file) < 0) {
-        say("program '%s': %s", program, strerror(errno));
+        report("program '%s': %s", program, strerror(errno));
         return errno == EACCES ? EXIT_CANNOT_RUN : EXIT_NOT_FOUND;
     }
-    say("program '%s' %s", program, S_ISDIR(file.st_mode) ? "is a folder" : "is not executable; chmod +x makes it so");
+    report("program '%s' %s", program,
+           S_ISDIR(file.st_mode) ? "is a folder" : "is not executable; chmod +x makes it so");
     return EXIT_CANNOT_RUN;
 }
 
@@ -214,27 +215,27 @@ int start_check_program(const char *folder, const char *program)
     struct stat file;
 
     if (folder && stat(folder, &file) < 0) {
-        say("folder '%s': %s", folder, strerror(errno));
+        report("folder '%s': %s", folder, strerror(errno));
         return 1;
     }
     if (folder && !S_ISDIR(file.st_mode)) {
-        say("'%s' is not a folder", folder);
+        report("'%s' is not a folder", folder);
         return 1;
     }
     if (!strchr(program, '/')) {
         if (*program && start_find_program(program, path, sizeof path))
             return 0;
         if (is_executable(program))
-            say("program '%s' is not in PATH; the one in this folder is './%s'", program, program);
+            report("program '%s' is not in PATH; the one in this folder is './%s'", program, program);
         else
-            say("program '%s' is not in PATH", program);
+            report("program '%s' is not in PATH", program);
         return EXIT_NOT_FOUND;
     }
     const int is_below = folder && *program != '/';
     int printed =
         is_below ? snprintf(path, sizeof path, "%s/%s", folder, program) : snprintf(path, sizeof path, "%s", program);
     if (printed >= (int)sizeof path) {
-        say("the name of program '%.60s...' is too long", program);
+        report("the name of program '%.60s...' is too long", program);
         return EXIT_NOT_FOUND;
     }
     return check_path(program, path);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Front: two processes that watch each other, so that no single SIGKILL leaves a rank running.
+ * Supervisor: two processes that watch each other, so that no single SIGKILL leaves a rank running.
  *
- *     shell -> front ------------> job -----------> rank 0 -> ...
+ *     shell -> supervisor -------> job -----------> rank 0 -> ...
  *              signals, terminal   store, output    rank 1 -> ...
  *
- *     front is killed   the lifeline, a pipe whose write end only the front has, ends: the job kills everything
- *     job is killed     ranks get their parent-death signal; the front, also a subreaper, inherits and kills the rest
- *     one is stopped    of an agent only: the other continues it (the front after stopped_ms, the job when it ends);
- *                       otherwise ranks would outlive the job that they belong to
+ *     it is killed      the lifeline, a pipe whose write end only the supervisor has, ends: the job kills everything
+ *     job is killed     ranks get their parent-death signal; it, also a subreaper, inherits and kills the rest
+ *     one is stopped    of an agent only: the other continues it (the supervisor after stopped_ms, the job when it
+ *                       ends); otherwise ranks would outlive the job that they belong to
  *
- * The job leads a process group of its own, so that the terminal's signals reach the front alone, which passes them on:
- * each arrives once, whether from the keyboard or from kill. For the terminal, the ranks' groups are in the background.
- * If standard input is a terminal, the front reads it for rank 0, since only the front may, and only in the foreground.
+ * The job leads a process group of its own, so that the terminal's signals reach the supervisor alone, which passes
+ * them on: each arrives once, whether from the keyboard or from kill. For the terminal, the ranks' groups are in the
+ * background. If standard input is a terminal, the supervisor reads it for rank 0, since only the supervisor may, and
+ * only in the foreground.
  *
  * Cleanup: the process ends after this, and the kernel closes its descriptors.
  */
@@ -30,7 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct front {
+struct supervisor {
     pid_t job;
     int has_ended, exit_code; /* of the job */
     int was_killed;           /* the job */
@@ -49,88 +50,89 @@ static int is_foreground(void)
     return tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-static void end_pump(struct front *front)
+static void end_pump(struct supervisor *supervisor)
 {
-    close(front->pump);
-    front->pump = -1;
+    close(supervisor->pump);
+    supervisor->pump = -1;
 }
 
 static void pump_out(void *context)
 {
-    struct front *front = context;
-    ssize_t n = write(front->pump, front->typed + front->typed_sent, front->typed_count - front->typed_sent);
+    struct supervisor *supervisor = context;
+    ssize_t n = write(supervisor->pump, supervisor->typed + supervisor->typed_sent,
+                      supervisor->typed_count - supervisor->typed_sent);
 
     if (n > 0)
-        front->typed_sent += (size_t)n;
+        supervisor->typed_sent += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        end_pump(front); /* rank 0 reads no more */
+        end_pump(supervisor); /* rank 0 reads no more */
 }
 
 static void pump_in(void *context)
 {
-    struct front *front = context;
+    struct supervisor *supervisor = context;
 
     if (!is_foreground()) /* any more */
         return;
-    ssize_t n = read(STDIN_FILENO, front->typed, sizeof front->typed);
+    ssize_t n = read(STDIN_FILENO, supervisor->typed, sizeof supervisor->typed);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        end_pump(front);
-    front->typed_sent = 0;
-    front->typed_count = n > 0 ? (size_t)n : 0;
-    if (n > 0 && front->typed[n - 1] == '\n')
-        atomic_fetch_add(front->lines, 1); /* before rank 0 can answer; output.c loads it */
+        end_pump(supervisor);
+    supervisor->typed_sent = 0;
+    supervisor->typed_count = n > 0 ? (size_t)n : 0;
+    if (n > 0 && supervisor->typed[n - 1] == '\n')
+        atomic_fetch_add(supervisor->lines, 1); /* before rank 0 can answer; output.c loads it */
 }
 
-static void end_front(struct front *front, int exit_code)
+static void supervisor_end(struct supervisor *supervisor, int exit_code)
 {
-    front->has_ended = 1;
-    front->exit_code = exit_code;
+    supervisor->has_ended = 1;
+    supervisor->exit_code = exit_code;
 }
 
-static void front_reap(struct front *front)
+static void supervisor_reap(struct supervisor *supervisor)
 {
     int status;
     pid_t pid;
 
     while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
-        if (pid != front->job)
+        if (pid != supervisor->job)
             continue; /* an orphan of a job that was killed */
         if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
-            front->continue_us =
-                WIFSTOPPED(status) && front->stopped_ms ? halay_deadline_us(front->stopped_ms) : HALAY_NEVER;
+            supervisor->continue_us =
+                WIFSTOPPED(status) && supervisor->stopped_ms ? halay_deadline_us(supervisor->stopped_ms) : HALAY_NEVER;
             continue;
         }
         if (WIFEXITED(status)) {
-            end_front(front, WEXITSTATUS(status));
+            supervisor_end(supervisor, WEXITSTATUS(status));
             return;
         }
-        say("the process that runs the job (pid %d) was killed by %s: ending the ranks", (int)pid,
-            signal_name(WTERMSIG(status)));
+        report("the process that runs the job (pid %d) was killed by %s: ending the ranks", (int)pid,
+               signal_name(WTERMSIG(status)));
         processes_end_descendants();
-        front->was_killed = 1;
-        end_front(front, EXIT_SIGNAL + WTERMSIG(status));
+        supervisor->was_killed = 1;
+        supervisor_end(supervisor, EXIT_SIGNAL + WTERMSIG(status));
         return;
     }
 }
 
 /* SIGTSTP stops the ranks and then halayrun, as the shell expects; SIGCONT goes the same way. */
-static void front_take_signals(void *context)
+static void supervisor_take_signals(void *context)
 {
-    struct front *front = context;
+    struct supervisor *supervisor = context;
     struct signalfd_siginfo info;
 
-    while (!front->has_ended && halay_signals_take(front->signal_fd, &info)) {
+    while (!supervisor->has_ended && halay_signals_take(supervisor->signal_fd, &info)) {
         int signal = (int)info.ssi_signo;
-        if (sigismember(&front->ignored, signal))
+        if (sigismember(&supervisor->ignored, signal))
             continue;
         if (signal == STACKS_SIGNAL) /* not a constant */
-            kill(front->job, signal);
+            kill(supervisor->job, signal);
         switch (signal) {
         case SIGCHLD:
-            front_reap(front);
+            supervisor_reap(supervisor);
             break;
         case SIGTSTP:
-            kill(front->job, signal);
+            kill(supervisor->job, signal);
             raise(SIGSTOP);
             break;
         case SIGINT:
@@ -141,37 +143,37 @@ static void front_take_signals(void *context)
         case SIGUSR2:
         case SIGCONT:
         case SIGWINCH:
-            kill(front->job, signal);
+            kill(supervisor->job, signal);
             break;
         }
     }
 }
 
 /* Until the job has ended. Returns its exit code. */
-static int front_loop(struct front *front)
+static int supervisor_loop(struct supervisor *supervisor)
 {
     struct halay_loop loop;
 
     halay_loop_init(&loop);
-    while (!front->has_ended) {
-        if (front->pump >= 0 && front->typed_sent < front->typed_count)
-            halay_loop_watch(&loop, front->pump, POLLOUT, pump_out, front);
-        else if (front->pump >= 0 && is_foreground())
-            halay_loop_watch(&loop, STDIN_FILENO, POLLIN, pump_in, front);
-        halay_loop_watch(&loop, front->signal_fd, POLLIN, front_take_signals, front);
-        halay_loop_until(&loop, front->continue_us);
+    while (!supervisor->has_ended) {
+        if (supervisor->pump >= 0 && supervisor->typed_sent < supervisor->typed_count)
+            halay_loop_watch(&loop, supervisor->pump, POLLOUT, pump_out, supervisor);
+        else if (supervisor->pump >= 0 && is_foreground())
+            halay_loop_watch(&loop, STDIN_FILENO, POLLIN, pump_in, supervisor);
+        halay_loop_watch(&loop, supervisor->signal_fd, POLLIN, supervisor_take_signals, supervisor);
+        halay_loop_until(&loop, supervisor->continue_us);
         if (halay_loop_turn(&loop, HALAY_NEVER) != HALAY_OK) {
-            say("cannot wait: %s", strerror(errno));
+            report("cannot wait: %s", strerror(errno));
             processes_end_descendants();
-            end_front(front, 1);
+            supervisor_end(supervisor, 1);
         }
-        if (halay_deadline_passed(front->continue_us)) {
-            kill(front->job, SIGCONT);
-            front->continue_us = HALAY_NEVER;
+        if (halay_deadline_passed(supervisor->continue_us)) {
+            kill(supervisor->job, SIGCONT);
+            supervisor->continue_us = HALAY_NEVER;
         }
     }
     halay_loop_fini(&loop);
-    return front->exit_code;
+    return supervisor->exit_code;
 }
 
 static void find_ignored(sigset_t *ignored)
@@ -186,69 +188,69 @@ static void find_ignored(sigset_t *ignored)
 
 /* In the job's process. */
 __attribute__((noreturn)) static void become_job(const struct job_setting *setting,
-                                                 int (*run)(const struct job_setting *), pid_t front)
+                                                 int (*run)(const struct job_setting *), pid_t supervisor)
 {
     setpgid(0, 0);
     prctl(PR_SET_NAME, "halayrun-job");
     processes_become_subreaper();
     int code = run(setting);
-    if (setting->stopped_ms && getppid() == front)
-        kill(front, SIGCONT);
+    if (setting->stopped_ms && getppid() == supervisor)
+        kill(supervisor, SIGCONT);
     _exit(code);
 }
 
-static int open_pump(struct job_setting *setting, struct front *front)
+static int open_pump(struct job_setting *setting, struct supervisor *supervisor)
 {
     int ends[2];
 
-    front->pump = -1;
+    supervisor->pump = -1;
     setting->rank0_stdin = STDIN_FILENO;
     if (!isatty(STDIN_FILENO))
         return 1;
-    void *shared = mmap(NULL, sizeof *front->lines, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void *shared = mmap(NULL, sizeof *supervisor->lines, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || pipe2(ends, O_CLOEXEC) < 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return 0;
-    front->lines = setting->typed = shared;
+    supervisor->lines = setting->typed = shared;
     setting->rank0_stdin = ends[0];
-    front->pump = ends[1];
+    supervisor->pump = ends[1];
     return 1;
 }
 
-int front_run(struct job_setting *setting, int (*run)(const struct job_setting *))
+int supervisor_run(struct job_setting *setting, int (*run)(const struct job_setting *))
 {
-    struct front front = { .job = -1, .stopped_ms = setting->stopped_ms, .continue_us = HALAY_NEVER };
+    struct supervisor supervisor = { .job = -1, .stopped_ms = setting->stopped_ms, .continue_us = HALAY_NEVER };
     pid_t self = getpid();
     sigset_t all, before;
     int lifeline[2];
 
     sigfillset(&all);
-    front.signal_fd = halay_signals_open(&all, &before);
+    supervisor.signal_fd = halay_signals_open(&all, &before);
     signal(SIGCHLD, SIG_DFL); /* if it were ignored, no child could be waited for */
-    find_ignored(&front.ignored);
-    if (front.signal_fd < 0 || pipe2(lifeline, O_CLOEXEC) < 0 || !open_pump(setting, &front) ||
+    find_ignored(&supervisor.ignored);
+    if (supervisor.signal_fd < 0 || pipe2(lifeline, O_CLOEXEC) < 0 || !open_pump(setting, &supervisor) ||
         !processes_become_subreaper()) {
-        say("cannot prepare the job: %s", strerror(errno));
+        report("cannot prepare the job: %s", strerror(errno));
         return 1;
     }
     setting->lifeline = lifeline[0];
     setting->rank_signals = &before;
-    front.job = fork();
-    if (front.job < 0) {
-        say("cannot fork: %s", strerror(errno));
+    supervisor.job = fork();
+    if (supervisor.job < 0) {
+        report("cannot fork: %s", strerror(errno));
         return 1;
     }
-    if (front.job == 0) {
+    if (supervisor.job == 0) {
         close(lifeline[1]);
-        close(front.signal_fd);
-        if (front.pump >= 0)
-            close(front.pump);
+        close(supervisor.signal_fd);
+        if (supervisor.pump >= 0)
+            close(supervisor.pump);
         become_job(setting, run, self);
     }
-    setpgid(front.job, front.job);
+    setpgid(supervisor.job, supervisor.job);
     close(lifeline[0]);
-    if (front.pump >= 0)
+    if (supervisor.pump >= 0)
         close(setting->rank0_stdin);
-    int code = front_loop(&front);
-    setting->was_killed = front.was_killed;
+    int code = supervisor_loop(&supervisor);
+    setting->was_killed = supervisor.was_killed;
     return code;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Front: the process that the user started, in front of the one that runs the job.
+ * Supervisor: the process that the user started, in front of the one that runs the job.
  */
-#ifndef HALAY_LAUNCHER_FRONT_H
-#define HALAY_LAUNCHER_FRONT_H
+#ifndef HALAY_LAUNCHER_SUPERVISOR_H
+#define HALAY_LAUNCHER_SUPERVISOR_H
 
 #include "base/net/listen.h"
 #include "launcher/cli/options.h"
@@ -25,16 +25,16 @@ struct job_setting {
     int silence_ms;        /* after this time without a frame another host is given up */
     struct halay_log *log; /* borrowed */
     int cause_fd;          /* the first failure is written there: host ("": this one), newline, lines; 0: not written */
-    int lifeline;          /* at its end, halayrun's front has died: kill everything */
+    int lifeline;          /* at its end, halayrun's supervisor has died: kill everything */
     int rank0_stdin;       /* what rank 0 reads */
     atomic_uint *typed;    /* shared by both processes: lines typed on the terminal so far; NULL: it is not one */
-    int stopped_ms; /* how long job or front may be stopped (SIGSTOP) before the other continues it; 0: forever */
+    int stopped_ms; /* how long job or supervisor may be stopped (SIGSTOP) before the other continues it; 0: forever */
     const sigset_t *rank_signals; /* the signal mask that ranks start with */
     int was_killed;               /* a signal ended the job's process, which could say nothing more */
 };
 
 /* Fork the job's process, which calls run (job_run, agent_run), and stand in front of it until it ends. Fills in
  * setting->lifeline, rank0_stdin, typed, rank_signals and was_killed. Returns the exit code. */
-int front_run(struct job_setting *setting, int (*run)(const struct job_setting *));
+int supervisor_run(struct job_setting *setting, int (*run)(const struct job_setting *));
 
 #endif

@@ -219,7 +219,7 @@ struct outlet *writer_open(struct writer *writer, int fd, int owns, const char *
     if (!outlet || !copy) {
         free(outlet);
         free(copy);
-        say_no_memory();
+        report_no_memory();
         return NULL;
     }
     *outlet = (struct outlet){ .writer = writer, .name = copy, .fd = fd, .owns = owns };
@@ -360,7 +360,7 @@ struct writer *writer_create(size_t room, int wake_fd)
     pthread_condattr_t monotonic;
 
     if (!writer) {
-        say_no_memory();
+        report_no_memory();
         return NULL;
     }
     writer->room = room;
@@ -375,7 +375,7 @@ struct writer *writer_create(size_t room, int wake_fd)
     if (!error)
         error = start_thread(writer);
     if (error) {
-        say("cannot create a thread: %s", strerror(error));
+        report("cannot create a thread: %s", strerror(error));
         return writer_free(writer);
     }
     pthread_setname_np(writer->thread, "halayrun-writer");

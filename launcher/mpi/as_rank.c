@@ -131,11 +131,11 @@ static int find_address(const struct rank_variables *v, const struct halay_slurm
     else if (v->launcher == srun && *step->host)
         *address = step->host;
     else if (v->launcher == srun)
-        say("--as-rank: the node of rank 0 is not known: %s; give it in MASTER_ADDR", why);
+        report("--as-rank: the node of rank 0 is not known: %s; give it in MASTER_ADDR", why);
     else
-        say("--as-rank: %s does not say on which host rank 0 is; give it, mpirun -x MASTER_ADDR=HOST (MPICH: -genv "
-            "MASTER_ADDR HOST), or start the job by halayrun --mpi, which does",
-            v->launcher);
+        report("--as-rank: %s does not say on which host rank 0 is; give it, mpirun -x MASTER_ADDR=HOST (MPICH: -genv "
+               "MASTER_ADDR HOST), or start the job by halayrun --mpi, which does",
+               v->launcher);
     return *address ? 0 : EXIT_USAGE;
 }
 
@@ -148,8 +148,8 @@ static int set_number(const char *name, int value)
 
     snprintf(text, sizeof text, "%d", value);
     if (value < 0)
-        return unsetenv(name) < 0 ? say_no_memory() : 0;
-    return setenv(name, text, 1) < 0 ? say_no_memory() : 0;
+        return unsetenv(name) < 0 ? report_no_memory() : 0;
+    return setenv(name, text, 1) < 0 ? report_no_memory() : 0;
 }
 
 static int set_numbers(const struct rank_variables *v)
@@ -186,7 +186,7 @@ static int set_master(const struct rank_variables *v)
     if (!halay_environment_get("MASTER_ADDR")) {
         code = find_address(v, &step, why, &address);
         if (!code && setenv("MASTER_ADDR", address, 1) < 0)
-            code = say_no_memory();
+            code = report_no_memory();
     }
     if (!code && !halay_environment_get("MASTER_PORT"))
         code = set_number("MASTER_PORT", find_port(v, &step));
@@ -198,11 +198,12 @@ int as_rank_run(char **command)
     struct rank_variables v;
 
     if (!*command) {
-        say("option --as-rank: which program? mpirun -np 4 halayrun --as-rank PROGRAM");
+        report("option --as-rank: which program? mpirun -np 4 halayrun --as-rank PROGRAM");
         return EXIT_USAGE;
     }
     if (!rank_variables_read(&v)) {
-        say("option --as-rank: the environment has no variables of mpirun, srun or another launcher that starts each "
+        report(
+            "option --as-rank: the environment has no variables of mpirun, srun or another launcher that starts each "
             "rank; start it by one: mpirun -np 4 halayrun --as-rank %s",
             *command);
         return EXIT_USAGE;
@@ -215,6 +216,6 @@ int as_rank_run(char **command)
     if (code)
         return code;
     execvp(*command, command);
-    say("cannot run '%s': %s", *command, strerror(errno));
+    report("cannot run '%s': %s", *command, strerror(errno));
     return EXIT_CANNOT_RUN;
 }

@@ -19,14 +19,14 @@
 /* ---- the launcher ------------------------------------------------------------------------------------------------ */
 
 /* It does not outlive halayrun. */
-__attribute__((noreturn)) static void become(pid_t parent, const sigset_t *mask, char **words)
+__attribute__((noreturn)) static void become(pid_t parent, const sigset_t *mask, char **args)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execvp(words[0], words);
-    say("cannot run '%s': %s", words[0], strerror(errno));
+    execvp(args[0], args);
+    report("cannot run '%s': %s", args[0], strerror(errno));
     _exit(EXIT_CANNOT_RUN);
 }
 
@@ -62,7 +62,7 @@ static int wait_for_end(pid_t pid, int signals, struct job_watch *watch)
     return code;
 }
 
-static int run(char **words, struct job_watch *watch)
+static int run(char **args, struct job_watch *watch)
 {
     static const int passed[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD };
     const pid_t parent = getpid();
@@ -74,9 +74,9 @@ static int run(char **words, struct job_watch *watch)
     int signals = halay_signals_open(&set, &before);
     pid_t pid = signals < 0 ? -1 : fork();
     if (pid == 0)
-        become(parent, &before, words);
+        become(parent, &before, args);
     if (pid < 0)
-        say("cannot start '%s': %s", words[0], strerror(errno));
+        report("cannot start '%s': %s", args[0], strerror(errno));
     int code = pid < 0 ? EXIT_FAILURE : wait_for_end(pid, signals, watch);
     if (signals >= 0)
         close(signals);
@@ -85,7 +85,7 @@ static int run(char **words, struct job_watch *watch)
 
 /* ---- events and metrics ------------------------------------------------------------------------------------------ */
 
-int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **words)
+int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **args)
 {
     const struct job_setting setting = { .options = options, .log = log };
     const int64_t begun_us = halay_now_us();
@@ -99,7 +99,7 @@ int mpi_follow(struct halay_log *log, struct options *options, int ranks, char *
         return code;
     }
     job_watch_event(watch, "start", "{s:i, s:i, s:s}", "ranks", ranks, "restarts", 0, "program", options->command[0]);
-    code = run(words, watch);
+    code = run(args, watch);
     const double seconds = (double)(halay_now_us() - begun_us) / 1e6;
     job_watch_event(watch, "end", "{s:i, s:f, s:f, s:i, s:f, s:n}", "exit_code", code, "seconds", seconds,
                     "rank_seconds", seconds * ranks, "restarts", 0, "failed_rank_seconds", code ? seconds * ranks : 0.0,

@@ -11,6 +11,6 @@
 /* Runs the launcher's line, NULL at the end. The file of --events gets its start and end, and --metrics is served of
  * the ranks on this host, whose flight records are here. Returns its exit code, EXIT_SIGNAL and the number of a signal
  * that ended it, or that of an error here (reported). */
-int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **words);
+int mpi_follow(struct halay_log *log, struct options *options, int ranks, char **args);
 
 #endif

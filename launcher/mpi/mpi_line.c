@@ -84,10 +84,10 @@ enum mpi_flavour mpi_flavour_of_version(const char *text)
 
 /* ---- hosts ------------------------------------------------------------------------------------------------------- */
 
-static void add_option(struct words *line, const char *option, const char *value)
+static void add_option(struct args *line, const char *option, const char *value)
 {
-    words_add(line, option);
-    words_add(line, value);
+    args_add(line, option);
+    args_add(line, value);
 }
 
 enum list_style { NAMES, COUNTED, REPEATED }; /* "a,b"; "a:2,b:1"; "a,a,b" */
@@ -106,7 +106,7 @@ static void print_host_list(FILE *out, enum list_style style, const struct host_
 }
 
 /* Appended to an option that ends with '=', otherwise as the next word. */
-static void add_hosts(struct words *line, const char *option, enum list_style style, const struct host_list *hosts,
+static void add_hosts(struct args *line, const char *option, enum list_style style, const struct host_list *hosts,
                       const int *counts)
 {
     char *text = NULL;
@@ -121,7 +121,7 @@ static void add_hosts(struct words *line, const char *option, enum list_style st
     if (fclose(out) == EOF)
         line->has_failed = 1;
     else if (option[strlen(option) - 1] == '=')
-        words_addf(line, "%s%s", option, text);
+        args_addf(line, "%s%s", option, text);
     else
         add_option(line, option, text);
     free(text);
@@ -166,14 +166,14 @@ static int is_filled_evenly(const struct host_list *hosts, const int *counts)
 
 /* ---- launchers --------------------------------------------------------------------------------------------------- */
 
-static void add_ranks(struct words *line, int ranks)
+static void add_ranks(struct args *line, int ranks)
 {
-    words_add(line, "-np");
-    words_addf(line, "%d", ranks);
+    args_add(line, "-np");
+    args_addf(line, "%d", ranks);
 }
 
 /* "tag,timestamp,file=DIR/rank", without what is not asked for. */
-static void add_open_mpi_5_output(const struct mpi_job *job, struct words *line)
+static void add_open_mpi_5_output(const struct mpi_job *job, struct args *line)
 {
     const char *folder = job->output_folder;
     const int marks = job->prefix + job->timestamp;
@@ -183,39 +183,39 @@ static void add_open_mpi_5_output(const struct mpi_job *job, struct words *line)
         return;
     snprintf(tags, sizeof tags, "%s%s%s", job->prefix ? "tag" : "", marks == 2 ? "," : "",
              job->timestamp ? "timestamp" : "");
-    words_add(line, "--output");
+    args_add(line, "--output");
     if (folder)
-        words_addf(line, "%s%sfile=%s/rank", tags, marks ? "," : "", folder);
+        args_addf(line, "%s%sfile=%s/rank", tags, marks ? "," : "", folder);
     else
-        words_add(line, tags);
+        args_add(line, tags);
 }
 
-static void add_open_mpi_4_output(const struct mpi_job *job, struct words *line)
+static void add_open_mpi_4_output(const struct mpi_job *job, struct args *line)
 {
     if (job->prefix)
-        words_add(line, "--tag-output");
+        args_add(line, "--tag-output");
     if (job->timestamp)
-        words_add(line, "--timestamp-output");
+        args_add(line, "--timestamp-output");
     if (job->output_folder)
         add_option(line, "--output-filename", job->output_folder);
 }
 
-static void add_open_mpi_placement(const struct mpi_job *job, const int *counts, struct words *line)
+static void add_open_mpi_placement(const struct mpi_job *job, const int *counts, struct args *line)
 {
     const char *more = job->oversubscribe && job->flavour == MPI_OPEN_5 ? ":OVERSUBSCRIBE" : "";
 
     if (job->oversubscribe && job->flavour == MPI_OPEN_4)
-        words_add(line, "--oversubscribe");
-    words_add(line, "--map-by");
+        args_add(line, "--oversubscribe");
+    args_add(line, "--map-by");
     if (job->cores)
-        words_addf(line, "ppr:%d:node:PE=%d%s", count_fullest(job, counts), job->cores, more);
+        args_addf(line, "ppr:%d:node:PE=%d%s", count_fullest(job, counts), job->cores, more);
     else
-        words_addf(line, "slot%s", more);
-    words_add(line, "--bind-to");
-    words_add(line, job->cores ? "core" : "none");
+        args_addf(line, "slot%s", more);
+    args_add(line, "--bind-to");
+    args_add(line, job->cores ? "core" : "none");
 }
 
-static void add_open_mpi_network(const struct mpi_job *job, struct words *line)
+static void add_open_mpi_network(const struct mpi_job *job, struct args *line)
 {
     static const char *const of_4[] = { "-mca", "plm_rsh_no_tree_spawn", "plm_rsh_num_concurrent",
                                         "oob_tcp_if_include" };
@@ -225,20 +225,20 @@ static void add_open_mpi_network(const struct mpi_job *job, struct words *line)
 
     if (job->hosts && job->hosts->count >= TREE_HOSTS) {
         add_option(line, names[0], names[1]);
-        words_add(line, "1");
+        args_add(line, "1");
         add_option(line, names[0], names[2]);
-        words_addf(line, "%zu", job->hosts->count);
+        args_addf(line, "%zu", job->hosts->count);
     }
     if (job->interface) {
         add_option(line, job->flavour == MPI_OPEN_4 ? "-mca" : "--mca", "btl_tcp_if_include");
-        words_add(line, job->interface);
+        args_add(line, job->interface);
         add_option(line, names[0], names[3]);
-        words_add(line, job->interface);
+        args_add(line, job->interface);
     }
 }
 
 /* How the launcher reaches other hosts. */
-static void add_open_mpi_ssh(const struct mpi_job *job, struct words *line)
+static void add_open_mpi_ssh(const struct mpi_job *job, struct args *line)
 {
     static const char *const of_4[] = { "-mca", "plm_rsh_agent", "plm_rsh_args" };
     static const char *const of_5[] = { "--prtemca", "plm_ssh_agent", "plm_ssh_args" };
@@ -246,26 +246,26 @@ static void add_open_mpi_ssh(const struct mpi_job *job, struct words *line)
 
     if (job->ssh) {
         add_option(line, names[0], names[1]);
-        words_add(line, job->ssh);
+        args_add(line, job->ssh);
     }
     if (job->ssh_args) {
         add_option(line, names[0], names[2]);
-        words_add(line, job->ssh_args);
+        args_add(line, job->ssh_args);
     }
 }
 
-static void add_command(const struct mpi_job *job, struct words *line)
+static void add_command(const struct mpi_job *job, struct args *line)
 {
     if (job->as_rank)
         add_option(line, job->as_rank, "--as-rank");
-    words_add_all(line, job->command);
+    args_add_all(line, job->command);
 }
 
-static void add_open_mpi(const struct mpi_job *job, const int *counts, struct words *line)
+static void add_open_mpi(const struct mpi_job *job, const int *counts, struct args *line)
 {
-    words_add(line, "mpirun");
+    args_add(line, "mpirun");
     if (job->is_root)
-        words_add(line, "--allow-run-as-root");
+        args_add(line, "--allow-run-as-root");
     if (job->installed)
         add_option(line, "--prefix", job->installed);
     add_ranks(line, job->ranks);
@@ -281,29 +281,29 @@ static void add_open_mpi(const struct mpi_job *job, const int *counts, struct wo
     add_option(line, "--wdir", job->folder);
     for (char *const *name = job->variables; *name; name++)
         add_option(line, "-x", *name);
-    words_add_all(line, job->more);
+    args_add_all(line, job->more);
     add_command(job, line);
 }
 
 /* Options that MPICH's and Intel's Hydra share. */
-static void add_hydra_options(const struct mpi_job *job, struct words *line)
+static void add_hydra_options(const struct mpi_job *job, struct args *line)
 {
     if (job->interface)
         add_option(line, "-iface", job->interface);
-    words_add(line, "-genvall");
+    args_add(line, "-genvall");
     if (job->prefix)
-        words_add(line, "-prepend-rank");
+        args_add(line, "-prepend-rank");
     if (job->output_folder) {
-        words_add(line, "-outfile-pattern");
-        words_addf(line, "%s/rank.%%r.stdout", job->output_folder);
-        words_add(line, "-errfile-pattern");
-        words_addf(line, "%s/rank.%%r.stderr", job->output_folder);
+        args_add(line, "-outfile-pattern");
+        args_addf(line, "%s/rank.%%r.stdout", job->output_folder);
+        args_add(line, "-errfile-pattern");
+        args_addf(line, "%s/rank.%%r.stderr", job->output_folder);
     }
-    words_add_all(line, job->more);
+    args_add_all(line, job->more);
 }
 
 /* A set of arguments. Its own options hold for it alone, unlike those before the first set. */
-static void add_set(const struct mpi_job *job, const char *host, int ranks, struct words *line)
+static void add_set(const struct mpi_job *job, const char *host, int ranks, struct args *line)
 {
     if (host)
         add_option(line, "-host", host);
@@ -312,30 +312,30 @@ static void add_set(const struct mpi_job *job, const char *host, int ranks, stru
     add_command(job, line);
 }
 
-static void add_mpich(const struct mpi_job *job, const int *counts, struct words *line)
+static void add_mpich(const struct mpi_job *job, const int *counts, struct args *line)
 {
     if (job->ssh_args) { /* its Hydra has no option for them */
-        words_add(line, "env");
-        words_addf(line, "HYDRA_LAUNCHER_EXTRA_ARGS=%s", job->ssh_args);
+        args_add(line, "env");
+        args_addf(line, "HYDRA_LAUNCHER_EXTRA_ARGS=%s", job->ssh_args);
     }
-    words_add(line, "mpirun");
+    args_add(line, "mpirun");
     if (job->ssh || job->ssh_args)
         add_option(line, "-launcher", "ssh");
     if (job->ssh)
         add_option(line, "-launcher-exec", job->ssh);
     if (job->hosts)
         add_hosts(line, "-hosts", COUNTED, job->hosts, counts);
-    words_add(line, "-bind-to");
+    args_add(line, "-bind-to");
     if (job->cores)
-        words_addf(line, "core:%d", job->cores);
+        args_addf(line, "core:%d", job->cores);
     else
-        words_add(line, "none");
+        args_add(line, "none");
     add_hydra_options(job, line);
     add_set(job, NULL, job->ranks, line);
 }
 
 /* Hosts with different numbers of ranks: a set of arguments for each. */
-static void add_sets(const struct mpi_job *job, const int *counts, struct words *line)
+static void add_sets(const struct mpi_job *job, const int *counts, struct args *line)
 {
     const char *colon = NULL;
 
@@ -343,14 +343,14 @@ static void add_sets(const struct mpi_job *job, const int *counts, struct words 
         if (!counts[i])
             continue;
         if (colon)
-            words_add(line, colon);
+            args_add(line, colon);
         colon = ":";
         add_set(job, job->hosts->at[i].name, counts[i], line);
     }
 }
 
 /* As Intel's mpirun would. */
-static void add_intel_batch(enum mpi_batch batch, struct words *line)
+static void add_intel_batch(enum mpi_batch batch, struct args *line)
 {
     if (batch == MPI_BATCH_SLURM || batch == MPI_BATCH_PBS)
         add_option(line, "-bootstrap", batch == MPI_BATCH_SLURM ? "slurm" : "pbs");
@@ -358,11 +358,11 @@ static void add_intel_batch(enum mpi_batch batch, struct words *line)
         add_option(line, "-rmk", batch == MPI_BATCH_LSF ? "lsf" : "pbs");
 }
 
-static void add_intel(const struct mpi_job *job, const int *counts, struct words *line)
+static void add_intel(const struct mpi_job *job, const int *counts, struct args *line)
 {
     const int is_even = !job->hosts || is_filled_evenly(job->hosts, counts);
 
-    words_add(line, "mpiexec.hydra");
+    args_add(line, "mpiexec.hydra");
     if (job->ssh || job->ssh_args)
         add_option(line, "-bootstrap", "ssh");
     else
@@ -372,12 +372,12 @@ static void add_intel(const struct mpi_job *job, const int *counts, struct words
     if (job->ssh_args)
         add_option(line, "-bootstrap-exec-args", job->ssh_args);
     if (job->hosts && is_even) {
-        words_add(line, "-ppn");
-        words_addf(line, "%d", counts[0]);
+        args_add(line, "-ppn");
+        args_addf(line, "%d", counts[0]);
         add_hosts(line, "-hosts", NAMES, job->hosts, counts);
     }
     add_option(line, "-genv", job->cores ? "I_MPI_PIN_DOMAIN" : "I_MPI_PIN");
-    words_add(line, job->cores ? "auto" : "0");
+    args_add(line, job->cores ? "auto" : "0");
     add_hydra_options(job, line);
     if (is_even)
         add_set(job, NULL, job->ranks, line);
@@ -385,31 +385,31 @@ static void add_intel(const struct mpi_job *job, const int *counts, struct words
         add_sets(job, counts, line);
 }
 
-static void add_srun(const struct mpi_job *job, const int *counts, struct words *line)
+static void add_srun(const struct mpi_job *job, const int *counts, struct args *line)
 {
-    words_add(line, "srun");
-    words_addf(line, "--ntasks=%d", job->ranks);
-    words_add(line, "--kill-on-bad-exit=1");
+    args_add(line, "srun");
+    args_addf(line, "--ntasks=%d", job->ranks);
+    args_add(line, "--kill-on-bad-exit=1");
     if (job->plugin)
-        words_addf(line, "--mpi=%s", job->plugin);
+        args_addf(line, "--mpi=%s", job->plugin);
     if (job->hosts) {
-        words_add(line, "--distribution=arbitrary");
+        args_add(line, "--distribution=arbitrary");
         add_hosts(line, "--nodelist=", REPEATED, job->hosts, counts);
     }
     if (job->oversubscribe)
-        words_add(line, "--overcommit");
+        args_add(line, "--overcommit");
     if (job->cores)
-        words_addf(line, "--cpus-per-task=%d", job->cores);
-    words_add(line, job->cores ? "--cpu-bind=cores" : "--cpu-bind=none");
+        args_addf(line, "--cpus-per-task=%d", job->cores);
+    args_add(line, job->cores ? "--cpu-bind=cores" : "--cpu-bind=none");
     if (job->prefix)
-        words_add(line, "--label");
+        args_add(line, "--label");
     if (job->output_folder) {
-        words_addf(line, "--output=%s/rank.%%t.stdout", job->output_folder);
-        words_addf(line, "--error=%s/rank.%%t.stderr", job->output_folder);
+        args_addf(line, "--output=%s/rank.%%t.stdout", job->output_folder);
+        args_addf(line, "--error=%s/rank.%%t.stderr", job->output_folder);
     }
-    words_addf(line, "--chdir=%s", job->folder);
-    words_add(line, "--export=ALL");
-    words_add_all(line, job->more);
+    args_addf(line, "--chdir=%s", job->folder);
+    args_add(line, "--export=ALL");
+    args_add_all(line, job->more);
     add_command(job, line);
 }
 
@@ -425,7 +425,7 @@ static enum halay_status check_hosts(const struct mpi_job *job, char *why, size_
     return HALAY_OK;
 }
 
-enum halay_status mpi_line_make(const struct mpi_job *job, struct words *line, char *why, size_t size)
+enum halay_status mpi_line_make(const struct mpi_job *job, struct args *line, char *why, size_t size)
 {
     size_t hosts = job->hosts ? job->hosts->count : 0;
     int *counts = calloc(hosts + 1, sizeof *counts);

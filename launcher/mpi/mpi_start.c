@@ -27,8 +27,8 @@
 
 struct mpi_making {
     struct allocation allocation;
-    struct host_list named;                  /* by --hosts or --hostfile */
-    struct words variables, more, line, ssh; /* ssh: its program and first arguments */
+    struct host_list named;                 /* by --hosts or --hostfile */
+    struct args variables, more, line, ssh; /* ssh: its program and first arguments */
     char ssh_args[2048];
     char folder[PATH_MAX], installed[PATH_MAX], halayrun[PATH_MAX];
     char master[HOST_NAME_MAX + 256]; /* MASTER_ADDR, unless the user gave it; "": the ranks find it */
@@ -62,8 +62,8 @@ static enum mpi_flavour find_flavour(const struct options *options)
     if (options->mpi_flavour) {
         enum mpi_flavour named = mpi_flavour_parse(options->mpi_flavour);
         if (!named)
-            say("option --mpi-flavour: '%s' is not one of openmpi4, openmpi5, mpich, intel, srun",
-                options->mpi_flavour);
+            report("option --mpi-flavour: '%s' is not one of openmpi4, openmpi5, mpich, intel, srun",
+                   options->mpi_flavour);
         return named;
     }
     ask_command("mpirun --version 2>/dev/null", text, sizeof text);
@@ -73,13 +73,14 @@ static enum mpi_flavour find_flavour(const struct options *options)
     }
     enum mpi_flavour flavour = mpi_flavour_of_version(text);
     if (!flavour && !*text)
-        say("option --mpi: there is neither mpirun nor srun in PATH");
+        report("option --mpi: there is neither mpirun nor srun in PATH");
     else if (!flavour)
-        say("option --mpi: '%s' prints '%.*s', which is not a known MPI; if it takes another's options, name that one: "
+        report(
+            "option --mpi: '%s' prints '%.*s', which is not a known MPI; if it takes another's options, name that one: "
             "--mpi-flavour openmpi4, openmpi5, mpich, intel or srun",
             asked, (int)strcspn(text, "\n"), text);
     else if (options->verbose)
-        say("%s, by the output of '%s'", mpi_flavour_name(flavour), asked);
+        report("%s, by the output of '%s'", mpi_flavour_name(flavour), asked);
     return flavour;
 }
 
@@ -90,16 +91,16 @@ static int is_open_mpi(enum mpi_flavour flavour)
 
 /* ---- what is on the line ----------------------------------------------------------------------------------------- */
 
-static void add_once(struct words *names, const char *name, size_t length)
+static void add_once(struct args *names, const char *name, size_t length)
 {
     for (size_t i = 0; i < names->count; i++)
         if (strlen(names->at[i]) == length && !strncmp(names->at[i], name, length))
             return;
-    words_addf(names, "%.*s", (int)length, name);
+    args_addf(names, "%.*s", (int)length, name);
 }
 
 /* Variables that -x and other options name, those of halay, and what a program needs to be found and loaded. */
-static void name_variables(const struct options *options, struct words *names)
+static void name_variables(const struct options *options, struct args *names)
 {
     static const char *const always[] = { "LD_LIBRARY_PATH", "MASTER_ADDR", "MASTER_PORT", "PATH", "PYTHONPATH" };
     const char *const *all = halay_environment_all();
@@ -125,12 +126,12 @@ static int is_known_to_mpi(enum allocation_kind kind)
 
 static int find_allocation(const struct options *options, struct mpi_making *m)
 {
-    const struct surroundings here = surroundings_here();
+    const struct environment here = environment_here();
     struct allocation *a = &m->allocation;
     char why[1024];
 
     if (recognise(&here, a, why, sizeof why) != HALAY_OK) {
-        say("%s", why);
+        report("%s", why);
         return EXIT_USAGE;
     }
     int code = layout_read_hosts(options, &m->named);
@@ -148,7 +149,7 @@ static int find_allocation(const struct options *options, struct mpi_making *m)
     }
     if (m->job.ranks)
         return 0;
-    say("how many ranks? give -np N");
+    report("how many ranks? give -np N");
     return EXIT_USAGE;
 }
 
@@ -195,8 +196,8 @@ static void warn_of_unused(const struct options *options)
     for (size_t i = 0; i < options->given_count; i++)
         for (size_t j = 0; j < sizeof names / sizeof *names; j++)
             if (!strcmp(options->given[i].option, names[j]))
-                say("warning: option %s does nothing with --mpi: the MPI's launcher starts and ends the ranks",
-                    names[j]);
+                report("warning: option %s does nothing with --mpi: the MPI's launcher starts and ends the ranks",
+                       names[j]);
 }
 
 /* -p, -i and --ssh in the form that launchers take: a program, and arguments that they split at blanks. 0, or an exit
@@ -206,11 +207,12 @@ static int plan_ssh(const struct options *options, struct mpi_making *m)
     size_t used = 0, size = sizeof m->ssh_args;
 
     if (options->ssh_identity && strpbrk(options->ssh_identity, " \t")) {
-        say("option -i: an MPI's launcher splits its words for ssh at blanks, and '%s' has one", options->ssh_identity);
+        report("option -i: an MPI's launcher splits its words for ssh at blanks, and '%s' has one",
+               options->ssh_identity);
         return EXIT_USAGE;
     }
-    if (options->ssh && !words_split(&m->ssh, options->ssh)) {
-        say("option --ssh: a quote in '%s' is not closed", options->ssh);
+    if (options->ssh && !args_split(&m->ssh, options->ssh)) {
+        report("option --ssh: a quote in '%s' is not closed", options->ssh);
         return EXIT_USAGE;
     }
     for (size_t i = 1; i < m->ssh.count && used < size; i++)
@@ -220,7 +222,7 @@ static int plan_ssh(const struct options *options, struct mpi_making *m)
     if (options->ssh_identity && used < size)
         used += (size_t)snprintf(m->ssh_args + used, size - used, "-i %s ", options->ssh_identity);
     if (used >= size) {
-        say("the words for ssh are longer than %zu", size);
+        report("the words for ssh are longer than %zu", size);
         return EXIT_USAGE;
     }
     if (used)
@@ -255,21 +257,21 @@ static int plan_master(struct mpi_making *m)
         const char *user = strrchr(hosts->at[0].name, '@');
         snprintf(m->master, sizeof m->master, "%s", user ? user + 1 : hosts->at[0].name);
         if (is_loopback_name(m->master) && gethostname(m->master, sizeof m->master) < 0) {
-            say("cannot find this host's name: %s", strerror(errno));
+            report("cannot find this host's name: %s", strerror(errno));
             return EXIT_FAILURE;
         }
         if (setenv("MASTER_ADDR", m->master, 1) < 0)
-            return say_no_memory();
+            return report_no_memory();
     }
     if (halay_environment_get("MASTER_PORT"))
         return 0;
     snprintf(text, sizeof text, "%d %lld", (int)getpid(), (long long)time(NULL));
     snprintf(port, sizeof port, "%d", master_port_of(text));
-    return setenv("MASTER_PORT", port, 1) < 0 ? say_no_memory() : 0;
+    return setenv("MASTER_PORT", port, 1) < 0 ? report_no_memory() : 0;
 }
 
 /* Returns nonzero if this option is among the user's own words for the launcher. */
-static int is_among_words(const struct words *more, const char *option)
+static int is_among_args(const struct args *more, const char *option)
 {
     size_t length = strlen(option);
 
@@ -287,8 +289,8 @@ static void find_installation(struct mpi_making *m)
     static const char *const usual[] = { "", "/usr", "/usr/local" };
     static const char bin[] = "/bin/mpirun";
 
-    if (!(m->named.count || m->allocation.hosts.count) || is_among_words(&m->more, "prefix") ||
-        is_among_words(&m->more, "noprefix") || !start_find_program("mpirun", m->installed, sizeof m->installed) ||
+    if (!(m->named.count || m->allocation.hosts.count) || is_among_args(&m->more, "prefix") ||
+        is_among_args(&m->more, "noprefix") || !start_find_program("mpirun", m->installed, sizeof m->installed) ||
         *m->installed != '/')
         return;
     size_t length = strlen(m->installed), bytes = strlen(bin);
@@ -304,10 +306,10 @@ static void find_installation(struct mpi_making *m)
 /* Returns what Intel's mpirun would pass to its mpiexec.hydra, unless the user's variables do. */
 static enum mpi_batch intel_batch(enum allocation_kind kind)
 {
-    static const char *const told[] = { "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_RMK" };
+    static const char *const settings[] = { "I_MPI_HYDRA_BOOTSTRAP", "I_MPI_HYDRA_BOOTSTRAP_EXEC", "I_MPI_HYDRA_RMK" };
 
-    for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-        if (halay_environment_get(told[i]))
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (halay_environment_get(settings[i]))
             return MPI_BATCH_NONE;
     switch (kind) {
     case ALLOCATION_SLURM:
@@ -323,12 +325,12 @@ static enum mpi_batch intel_batch(enum allocation_kind kind)
 
 /* Without a plugin for MPI, each of srun's ranks would be alone in its world. A site's default is kept; without
  * one, PMIx, which Open MPI and new MPICHs speak, is preferred to PMI 2. */
-static const char *find_plugin(const struct words *more)
+static const char *find_plugin(const struct args *more)
 {
     static const char *const known[] = { "pmix", "pmi2" };
     char text[1024];
 
-    if (is_among_words(more, "mpi") || halay_environment_get("SLURM_MPI_TYPE"))
+    if (is_among_args(more, "mpi") || halay_environment_get("SLURM_MPI_TYPE"))
         return NULL;
     ask_command("scontrol show config 2>/dev/null | grep '^MpiDefault.*none'", text, sizeof text);
     if (!*text)
@@ -337,9 +339,9 @@ static const char *find_plugin(const struct words *more)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strstr(text, known[i]))
             return known[i];
-    say("warning: this SLURM has MpiDefault=none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not "
-        "find each other "
-        "through MPI; start them by halayrun without --mpi");
+    report("warning: this SLURM has MpiDefault=none, and 'srun --mpi=list' has neither pmix nor pmi2: ranks will not "
+           "find each other "
+           "through MPI; start them by halayrun without --mpi");
     return NULL;
 }
 
@@ -349,7 +351,7 @@ static int plan_folder(const struct options *options, struct mpi_making *m)
     if (options->folder) {
         snprintf(m->folder, sizeof m->folder, "%s", options->folder);
     } else if (!getcwd(m->folder, sizeof m->folder)) {
-        say("cannot find the current folder: %s", strerror(errno));
+        report("cannot find the current folder: %s", strerror(errno));
         return 1;
     }
     m->job.folder = m->folder;
@@ -357,10 +359,10 @@ static int plan_folder(const struct options *options, struct mpi_making *m)
 }
 
 /* The user's own words for the launcher, and what depends on them. */
-static int plan_words(const struct options *options, struct mpi_making *m)
+static int plan_args(const struct options *options, struct mpi_making *m)
 {
-    if (options->mpi_args && !words_split(&m->more, options->mpi_args)) {
-        say("option --mpi-args: a quote in '%s' is not closed", options->mpi_args);
+    if (options->mpi_args && !args_split(&m->more, options->mpi_args)) {
+        report("option --mpi-args: a quote in '%s' is not closed", options->mpi_args);
         return EXIT_USAGE;
     }
     if (is_open_mpi(m->job.flavour))
@@ -380,9 +382,9 @@ static void warn_of_limits(const struct options *options, const struct mpi_job *
 
     warn_of_unused(options);
     for (size_t i = 0; (text = mpi_line_lacks(job, i)); i++)
-        say("warning: %s: %s", mpi_flavour_name(job->flavour), text);
+        report("warning: %s: %s", mpi_flavour_name(job->flavour), text);
     if (job->is_root && options->verbose && is_open_mpi(job->flavour))
-        say("running as root: --allow-run-as-root is added, without which Open MPI refuses");
+        report("running as root: --allow-run-as-root is added, without which Open MPI refuses");
 }
 
 /* Fill in *m. 0, or an exit code (reported). */
@@ -398,7 +400,7 @@ static int make_line(struct halay_log *log, const struct options *options, struc
                                .output_folder = options->output_folder,
                                .command = options->command };
     if (options->per_host) {
-        say("option --nproc-per-node: with --mpi give -np, and slots in -H");
+        report("option --nproc-per-node: with --mpi give -np, and slots in -H");
         return EXIT_USAGE;
     }
     int code = m->job.flavour ? find_allocation(options, m) : EXIT_USAGE;
@@ -412,14 +414,14 @@ static int make_line(struct halay_log *log, const struct options *options, struc
     if (!code)
         code = plan_master(m);
     if (!code)
-        code = plan_words(options, m);
+        code = plan_args(options, m);
     if (code)
         return code;
     enum halay_status status = mpi_line_make(&m->job, &m->line, why, sizeof why);
     if (m->variables.has_failed || m->more.has_failed || m->ssh.has_failed || status == HALAY_ERR_NO_MEMORY)
-        return say_no_memory();
+        return report_no_memory();
     if (status != HALAY_OK) {
-        say("%s", why);
+        report("%s", why);
         return EXIT_USAGE;
     }
     warn_of_limits(options, &m->job);
@@ -440,7 +442,7 @@ static void print_line(const struct options *options, const struct mpi_making *m
     }
     if (*m->master)
         printf("MASTER_ADDR=%s MASTER_PORT=%s ", m->master, halay_environment_get("MASTER_PORT"));
-    quote_words(&m->line, stdout);
+    quote_args(&m->line, stdout);
     putchar('\n');
 }
 
@@ -448,19 +450,19 @@ static void print_line(const struct options *options, const struct mpi_making *m
  * not run. */
 static int become_launcher(struct halay_log *log, struct options *options, const struct mpi_making *m)
 {
-    char **words = m->line.at;
+    char **args = m->line.at;
 
     int code = start_check_program(NULL, mpi_flavour_program(m->job.flavour));
     if (code)
         return code;
     if (options->output_folder && mkdir(options->output_folder, 0777) < 0 && errno != EEXIST) {
-        say("cannot create folder '%s': %s", options->output_folder, strerror(errno));
+        report("cannot create folder '%s': %s", options->output_folder, strerror(errno));
         return 1;
     }
     if (options->events || options->metrics)
-        return mpi_follow(log, options, m->job.ranks, words);
-    execvp(words[0], words);
-    say("cannot run '%s': %s", words[0], strerror(errno));
+        return mpi_follow(log, options, m->job.ranks, args);
+    execvp(args[0], args);
+    report("cannot run '%s': %s", args[0], strerror(errno));
     return EXIT_CANNOT_RUN;
 }
 
@@ -468,10 +470,10 @@ static void making_free(struct mpi_making *m)
 {
     allocation_fini(&m->allocation);
     hosts_fini(&m->named);
-    words_fini(&m->variables);
-    words_fini(&m->more);
-    words_fini(&m->line);
-    words_fini(&m->ssh);
+    args_fini(&m->variables);
+    args_fini(&m->more);
+    args_fini(&m->line);
+    args_fini(&m->ssh);
     free(m);
 }
 
@@ -480,7 +482,7 @@ int mpi_start(struct halay_log *log, struct options *options)
     struct mpi_making *m = calloc(1, sizeof *m);
 
     if (!m)
-        return say_no_memory();
+        return report_no_memory();
     int code = make_line(log, options, m);
     if (!code && options->dry_run)
         print_line(options, m);

@@ -2,14 +2,14 @@
  *
  * Agent: one loop, like the job's (job.c), but it decides nothing: it carries out orders and reports.
  *
- *     halayrun -- ssh -- sshd -- front -- agent -- rank 2 -> ...
+ *     halayrun -- ssh -- sshd -- supervisor -- agent -- rank 2 -> ...
  *                                    \          \-- rank 3 -> ...
  *                                     lifeline
  *
  * It kills all its descendants and ends when its standard input ends (halayrun or ssh has died, or the connection is
  * closed), when it has received nothing for the plan's silence_ms (the other host or the network is gone), or when its
- * front has died; and the front does the same if the agent dies. Ranks' output is read only while there is room to
- * pass it on.
+ * supervisor has died; and the supervisor does the same if the agent dies. Ranks' output is read only while there is
+ * room to pass it on.
  *
  * Cleanup: agent_fini accepts any half-built state that began with zeros.
  */
@@ -62,16 +62,16 @@ struct agent {
     int input; /* write end of rank 0's standard input; -1: rank 0 is not here, or reads no more */
     int input_ended;
     int64_t leave_us; /* when leftovers of the ranks, which have ended, are killed; 0: not yet */
-    int64_t heard_us, sent_us;
+    int64_t received_us, sent_us;
     int64_t sampled_us;          /* when samples were sent last */
     struct rank_sample *samples; /* owned: (plan.size), where they are wanted */
     int has_failed;              /* a rank has failed; in an elastic job, the one that ended last */
-    int was_told;                /* the ranks have a signal to end */
+    int is_stopping;             /* the ranks have a signal to end */
     int has_lost;                /* halayrun cannot be reached any more */
     int is_cut_off;              /* because it has received nothing */
 };
 
-/* ---- words ------------------------------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void agent_send(struct agent *agent, enum frame_kind kind, int number, const void *bytes, size_t count)
 {
@@ -95,7 +95,7 @@ static void send_out(struct agent *agent)
  * because of that. */
 static int is_alone(struct agent *agent)
 {
-    if (!agent->has_lost && halay_now_us() - agent->heard_us > (int64_t)agent->plan.silence_ms * 1000)
+    if (!agent->has_lost && halay_now_us() - agent->received_us > (int64_t)agent->plan.silence_ms * 1000)
         agent->has_lost = agent->is_cut_off = 1;
     return agent->has_lost;
 }
@@ -196,7 +196,7 @@ static void agent_reap(struct agent *agent)
         halay_host_ranks_ended(&agent->host_ranks, agent->plan.first + i);
         for (int which = 0; which < 2; which++) /* its output precedes its end, if there is room for it */
             pass_stream(agent, i, which);
-        if (status && !agent->was_told) {
+        if (status && !agent->is_stopping) {
             agent->has_failed = 1;
             show_records(agent);
         } else if (!status && halay_environment_get("HALAY_ELASTIC")) {
@@ -238,7 +238,7 @@ static void agent_signal_ranks(struct agent *agent, const struct frame *frame)
         return;
     }
     if (!frame->count) {
-        agent->was_told |= ends_ranks((int)frame->number);
+        agent->is_stopping |= ends_ranks((int)frame->number);
         local_ranks_signal(&agent->local_ranks, (int)frame->number);
         return;
     }
@@ -299,7 +299,7 @@ static int agent_read(struct agent *agent)
     ssize_t n;
 
     while ((n = read(STDIN_FILENO, bytes, sizeof bytes)) > 0) {
-        agent->heard_us = halay_now_us();
+        agent->received_us = halay_now_us();
         if (!buffer_append(&agent->in, bytes, (size_t)n))
             return 0;
     }
@@ -329,14 +329,14 @@ static void agent_take_signals(struct agent *agent)
         if (info.ssi_signo == SIGCHLD) {
             agent_reap(agent);
         } else if (ends_ranks((int)info.ssi_signo)) {
-            agent->was_told = 1;
+            agent->is_stopping = 1;
             /* This host is shutting down, or a user of it wants to end the job. */
-            say("%s: passed on to the ranks of this host", signal_name((int)info.ssi_signo));
+            report("%s: passed on to the ranks of this host", signal_name((int)info.ssi_signo));
             local_ranks_signal(&agent->local_ranks, (int)info.ssi_signo);
         }
 }
 
-static void lose_front(void *context)
+static void lose_supervisor(void *context)
 {
     ((struct agent *)context)->has_lost = 1;
 }
@@ -347,7 +347,7 @@ static void agent_turn(struct agent *agent)
     int is_full = agent->out.count >= OUT_MAX;
 
     halay_loop_watch(loop, agent->signal_fd, POLLIN, NULL, NULL);
-    halay_loop_watch(loop, agent->setting->lifeline, POLLIN, lose_front, agent);
+    halay_loop_watch(loop, agent->setting->lifeline, POLLIN, lose_supervisor, agent);
     halay_loop_watch(loop, STDIN_FILENO, POLLIN, NULL, NULL);
     halay_loop_watch(loop, agent->out.count ? STDOUT_FILENO : -1, POLLOUT, NULL, NULL);
     halay_loop_watch(loop, agent->typed.count ? agent->input : -1, POLLOUT, NULL, NULL);
@@ -379,8 +379,8 @@ static void agent_end_leftovers(struct agent *agent)
     agent->leave_us = halay_deadline_us(agent->plan.grace_ms);
     int left = local_ranks_end_leftovers(agent->has_lost ? NULL : agent_leave_turn, agent);
     if (left > 0)
-        say("%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
-    agent->heard_us = halay_now_us(); /* it has not read meanwhile */
+        report("%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
+    agent->received_us = halay_now_us(); /* it has not read meanwhile */
 }
 
 /* Take what that pipe holds now, and close it: a process that is not the agent's may write on without end. */
@@ -422,7 +422,7 @@ static int take_plan(struct agent *agent, const struct frame *frame, size_t used
     explicit_bzero(agent->in.bytes, used);
     buffer_remove_front(&agent->in, used);
     if (!ok)
-        say("halayrun did not send a plan");
+        report("halayrun did not send a plan");
     return ok;
 }
 
@@ -436,7 +436,7 @@ static int await_plan(struct agent *agent)
     for (;;) {
         enum frame_found found;
         halay_loop_watch(&agent->loop, STDIN_FILENO, POLLIN, NULL, NULL);
-        halay_loop_watch(&agent->loop, agent->setting->lifeline, POLLIN, lose_front, agent);
+        halay_loop_watch(&agent->loop, agent->setting->lifeline, POLLIN, lose_supervisor, agent);
         if (halay_loop_turn(&agent->loop, deadline_us) != HALAY_OK || agent->has_lost || !agent_read(agent))
             return 0;
         do
@@ -496,11 +496,12 @@ static int go_to_folder(const char *folder)
     if (!*folder)
         return 1;
     if (chdir(folder) < 0) {
-        say("cannot go to folder '%s': %s; halayrun starts all ranks in the folder it was started in", folder,
-            strerror(errno));
+        report("cannot go to folder '%s': %s; halayrun starts all ranks in the folder it was started in", folder,
+               strerror(errno));
         return 0;
     }
-    return setenv("PWD", folder, 1) == 0 || !say_no_memory(); /* the login's PWD names the folder where that started */
+    return setenv("PWD", folder, 1) == 0 ||
+           !report_no_memory(); /* the login's PWD names the folder where that started */
 }
 
 /* 0 or an exit code (reported). */
@@ -516,7 +517,7 @@ static int agent_prepare(struct agent *agent)
             continue;
         *equals = 0;
         if (setenv(*variable, equals + 1, 1) < 0)
-            return say_no_memory();
+            return report_no_memory();
     }
     if (!go_to_folder(plan->folder))
         return 1;
@@ -527,7 +528,7 @@ static int agent_prepare(struct agent *agent)
         return code;
     int reached = reach_first(agent->setting->log, plan->addresses, named_network(), REACH_MS, why, sizeof why);
     if (reached < 0) {
-        say("cannot reach halayrun's store: %s", why);
+        report("cannot reach halayrun's store: %s", why);
         return 1;
     }
     snprintf(text, sizeof text, "the store is reached at %s (%s)", plan->addresses[reached], why);
@@ -580,7 +581,7 @@ static int agent_start_rank(struct agent *agent, int i, int stdin_fd)
     local_ranks_add(&agent->local_ranks, i, pid);
     for (int which = 0; which < 2; which++)
         if (fcntl(rank->fds[which], F_SETFL, O_NONBLOCK) < 0) {
-            say("cannot prepare the output of rank %d: %s", start.rank, strerror(errno));
+            report("cannot prepare the output of rank %d: %s", start.rank, strerror(errno));
             return 1;
         }
     binding_text(&agent->map, i, cores, sizeof cores);
@@ -595,7 +596,7 @@ static int agent_start_ranks(struct agent *agent)
     int pipe_ends[2] = { -1, -1 }, code = 0;
 
     if (plan->first == 0 && (pipe2(pipe_ends, O_CLOEXEC) < 0 || fcntl(pipe_ends[1], F_SETFL, O_NONBLOCK) < 0)) {
-        say("cannot create the standard input of rank 0: %s", strerror(errno));
+        report("cannot create the standard input of rank 0: %s", strerror(errno));
         return 1;
     }
     agent->input = pipe_ends[1];
@@ -613,11 +614,11 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
                              .secret_fd = -1,
                              .host_ranks.fd = -1,
                              .input = -1,
-                             .heard_us = halay_now_us() };
+                             .received_us = halay_now_us() };
     halay_loop_init(&agent->loop);
     agent->signal_fd = local_ranks_open_signals();
     if (agent->signal_fd < 0 || !send_greeting()) {
-        say("cannot start the agent: %s", strerror(errno));
+        report("cannot start the agent: %s", strerror(errno));
         return 1;
     }
     if (!await_plan(agent))
@@ -631,7 +632,7 @@ static int agent_init(struct agent *agent, const struct job_setting *setting)
         agent->samples = calloc((size_t)agent->plan.size, sizeof *agent->samples);
     if (!agent->ranks || !agent->pids || (*agent->plan.record && !agent->samples) ||
         !local_ranks_init(&agent->local_ranks, agent->plan.count))
-        return say_no_memory();
+        return report_no_memory();
     int code = agent_prepare(agent);
     return code ? code : agent_start_ranks(agent);
 }
@@ -666,7 +667,7 @@ int agent_run(const struct job_setting *setting)
     if (code) {
         processes_end_descendants();
     } else {
-        agent.heard_us = halay_now_us();
+        agent.received_us = halay_now_us();
         agent.has_lost = !obey_frames(&agent); /* frames that arrived together with the plan */
         while (agent.running && !is_alone(&agent))
             agent_turn(&agent);
@@ -674,7 +675,7 @@ int agent_run(const struct job_setting *setting)
         agent_send_rest(&agent);
         code = is_alone(&agent) ? EXIT_GONE : 0;
         if (agent.is_cut_off)
-            say("halayrun has been silent for %g s", agent.plan.silence_ms / 1000.0);
+            report("halayrun has been silent for %g s", agent.plan.silence_ms / 1000.0);
     }
     agent_fini(&agent);
     return code;

@@ -20,7 +20,7 @@ struct calls {
     struct host_link *links;
     struct halay_loop loop;
     size_t count, called;
-    int is_orphaned; /* the front has died */
+    int is_orphaned; /* the supervisor has died */
 };
 
 static int is_settled(const struct host_link *link)
@@ -40,15 +40,15 @@ static size_t count_settled(const struct calls *calls)
 static int call_next(struct calls *calls)
 {
     struct host_link *link = &calls->links[calls->called];
-    struct words words = { 0 };
-    int ok = link->tunnels || ssh_words(calls->setting->options, link->host, &words);
-    int code = ok ? 0 : say_no_memory();
+    struct args args = { 0 };
+    int ok = link->tunnels || ssh_args(calls->setting->options, link->host, &args);
+    int code = ok ? 0 : report_no_memory();
 
     if (!code) {
         calls->called++;
-        code = link_call(link, words.at, calls->setting->events);
+        code = link_call(link, args.at, calls->setting->events);
     }
-    words_fini(&words);
+    args_fini(&args);
     return code;
 }
 
@@ -78,7 +78,7 @@ static int take_stop_signal(struct calls *calls)
     return 0;
 }
 
-static void lose_front(void *context)
+static void lose_supervisor(void *context)
 {
     ((struct calls *)context)->is_orphaned = 1;
 }
@@ -86,13 +86,13 @@ static void lose_front(void *context)
 static int calls_turn(struct calls *calls, int64_t deadline_us)
 {
     halay_loop_watch(&calls->loop, calls->setting->signal_fd, POLLIN, NULL, NULL);
-    halay_loop_watch(&calls->loop, calls->setting->lifeline, POLLIN, lose_front, calls);
+    halay_loop_watch(&calls->loop, calls->setting->lifeline, POLLIN, lose_supervisor, calls);
     for (size_t i = 0; i < calls->called; i++)
         link_watch(&calls->links[i], 1, &calls->loop);
     halay_loop_until(&calls->loop, deadline_us);
     halay_loop_until(&calls->loop, halay_deadline_us(1000));
     if (halay_loop_turn(&calls->loop, HALAY_NEVER) != HALAY_OK) {
-        say("cannot wait for the hosts: %s", strerror(errno));
+        report("cannot wait for the hosts: %s", strerror(errno));
         return EXIT_FAILURE;
     }
     for (size_t i = 0; i < calls->called; i++)
@@ -133,14 +133,14 @@ static int report_failed_hosts(const struct calls *calls)
             link_explain(link, why, sizeof why);
         else
             snprintf(why, sizeof why, "the start timeout passed before it was called");
-        say("host '%s': %s%s", link->host, why, find_advice(link));
+        report("host '%s': %s%s", link->host, why, find_advice(link));
         if (calls->setting->cause_fd)
             dprintf(calls->setting->cause_fd, "%s%shost '%s': %s\n", failed ? "" : link->host, failed ? "" : "\n",
                     link->host, why);
         failed++;
     }
     if (failed)
-        say("%zu of %zu hosts cannot be started: no rank was started", failed, calls->count);
+        report("%zu of %zu hosts cannot be started: no rank was started", failed, calls->count);
     return failed ? EXIT_FAILURE : 0;
 }
 

@@ -13,7 +13,7 @@ struct call_setting {
     const struct link_events *events;
     int timeout_ms;
     int signal_fd; /* a signalfd of all signals */
-    int lifeline;  /* at its end, halayrun's front has died */
+    int lifeline;  /* at its end, halayrun's supervisor has died */
     int cause_fd;  /* as in struct job_setting */
 };
 

@@ -42,11 +42,11 @@
 #define INPUT_MAX ((size_t)1 << 20) /* bytes of rank 0's standard input that are sent and not yet taken */
 
 enum {
-    ALIVE_MS = 1000,                 /* after this time without a frame, send a sign of life */
-    SILENCE_LEAST_MS = 3 * ALIVE_MS, /* the least time without a frame after which the other side is given up */
-    DEFAULT_SILENCE_MS = 10000,      /* that time for a process that has no plan, and until an agent's first frame */
-    DOUBT_MS = SILENCE_LEAST_MS,     /* that time if others have lost it, too */
-    DOUBT_LEAST_MS = 1000,           /* and for this time after they reported it: perhaps halayrun itself was slow */
+    ALIVE_MS = 1000,               /* after this time without a frame, send a sign of life */
+    SILENCE_MIN_MS = 3 * ALIVE_MS, /* the least time without a frame after which the other side is given up */
+    DEFAULT_SILENCE_MS = 10000,    /* that time for a process that has no plan, and until an agent's first frame */
+    DOUBT_MS = SILENCE_MIN_MS,     /* that time if others have lost it, too */
+    DOUBT_MIN_MS = 1000,           /* and for this time after they reported it: perhaps halayrun itself was slow */
 };
 
 enum frame_kind {

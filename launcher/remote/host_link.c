@@ -64,7 +64,7 @@ __attribute__((noreturn)) static void be_tunnels(const struct tunnel_pair *tunne
     _exit(tunnel_carry(tunnels));
 }
 
-__attribute__((noreturn)) static void be_ssh(char *const *words, pid_t parent, const int ends[3])
+__attribute__((noreturn)) static void be_ssh(char *const *args, pid_t parent, const int ends[3])
 {
     sigset_t none;
 
@@ -72,8 +72,8 @@ __attribute__((noreturn)) static void be_ssh(char *const *words, pid_t parent, c
     take_streams(parent, ends);
     if (sigprocmask(SIG_SETMASK, &none, NULL) < 0)
         _exit(EXIT_SSH);
-    execvp(words[0], words);
-    fprintf(stderr, "cannot run '%s': %s\n", words[0], strerror(errno));
+    execvp(args[0], args);
+    fprintf(stderr, "cannot run '%s': %s\n", args[0], strerror(errno));
     fflush(stderr);
     _exit(EXIT_SSH);
 }
@@ -101,7 +101,7 @@ void link_end_ssh(const struct host_link *link)
         kill(link->ssh, SIGKILL);
 }
 
-int link_call(struct host_link *link, char *const *words, const struct link_events *events)
+int link_call(struct host_link *link, char *const *args, const struct link_events *events)
 {
     int pipes[3][2] = { { -1, -1 }, { -1, -1 }, { -1, -1 } };
     pid_t parent = getpid();
@@ -114,7 +114,7 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
                                 .first = link->first,
                                 .count = link->count,
                                 .tunnels = link->tunnels,
-                                .heard_us = halay_now_us() };
+                                .received_us = halay_now_us() };
     int failed = 0;
     for (int i = 0; i < 3; i++)
         failed |= pipe2(pipes[i], O_CLOEXEC) < 0;
@@ -122,12 +122,12 @@ int link_call(struct host_link *link, char *const *words, const struct link_even
         const int ends[3] = { pipes[0][0], pipes[1][1], pipes[2][1] };
         if (link->tunnels)
             be_tunnels(link->tunnels, parent, ends);
-        be_ssh(words, parent, ends);
+        be_ssh(args, parent, ends);
     }
     failed |= link->ssh < 0 || fcntl(pipes[0][1], F_SETFL, O_NONBLOCK) < 0 ||
               fcntl(pipes[1][0], F_SETFL, O_NONBLOCK) < 0 || fcntl(pipes[2][0], F_SETFL, O_NONBLOCK) < 0;
     if (failed)
-        say("cannot call host '%s': %s", link->host, strerror(errno));
+        report("cannot call host '%s': %s", link->host, strerror(errno));
     link->in = pipes[0][1];
     link->out = pipes[1][0];
     link->err = pipes[2][0];
@@ -169,7 +169,7 @@ int link_start(struct host_link *link, const struct host_plan *plan)
     buffer_fini(&bytes);
     link->state = LINK_RUNNING;
     link->silence_ms = plan->silence_ms;
-    link->heard_us = halay_now_us();
+    link->received_us = halay_now_us();
     return ok;
 }
 
@@ -237,7 +237,7 @@ int link_is_doubted(const struct host_link *link)
 
 int link_patience_ms(const struct host_link *link)
 {
-    return link_is_doubted(link) ? DOUBT_LEAST_MS / 10 : ALIVE_MS;
+    return link_is_doubted(link) ? DOUBT_MIN_MS / 10 : ALIVE_MS;
 }
 
 /* ---- from the agent ---------------------------------------------------------------------------------------------- */
@@ -407,11 +407,11 @@ static void take_frames(struct host_link *link)
 static void take_what_came(struct host_link *link, int is_open)
 {
     if (read_available(&link->err, &link->errors, TO_MAX))
-        link->heard_us = halay_now_us();
+        link->received_us = halay_now_us();
     take_lines(link);
     /* Frames are taken out below; a partial one has FRAME_MAX at most. */
     if (read_available(&link->out, &link->from, is_open ? link->from.count + TO_MAX : TO_MAX))
-        link->heard_us = halay_now_us();
+        link->received_us = halay_now_us();
     if (link->state == LINK_CALLING && link->in >= 0)
         look_for_greeting(link);
     if (link->state == LINK_RUNNING && is_open)
@@ -439,8 +439,8 @@ static int silence_limit_ms(const struct host_link *link)
 
 static int is_silent(const struct host_link *link, int64_t now_us)
 {
-    return now_us - link->heard_us > (int64_t)silence_limit_ms(link) * 1000 &&
-           (!link->doubted_us || now_us - link->doubted_us > (int64_t)DOUBT_LEAST_MS * 1000);
+    return now_us - link->received_us > (int64_t)silence_limit_ms(link) * 1000 &&
+           (!link->doubted_us || now_us - link->doubted_us > (int64_t)DOUBT_MIN_MS * 1000);
 }
 
 void link_progress(struct host_link *link, int is_open)
@@ -455,7 +455,7 @@ void link_progress(struct host_link *link, int is_open)
     flush_to(link);
     if (link->state != LINK_RUNNING || !is_open)
         return;
-    if (link->heard_us > link->doubted_us)
+    if (link->received_us > link->doubted_us)
         link->doubted_us = 0;
     link->is_silent |= is_silent(link, now_us);
 }

@@ -48,7 +48,7 @@ struct host_link {
     struct buffer to, from, errors; /* errors: the beginning of a line of standard error whose end has not come yet */
     char *reason;                   /* owned: the newest line that explains why it failed; NULL */
     int status;                     /* from waitpid, when ENDED */
-    int64_t heard_us, sent_us;
+    int64_t received_us, sent_us;
     size_t untaken;     /* bytes of input that the agent has not passed to rank 0 yet */
     int64_t doubted_us; /* when ranks elsewhere lost one of its ranks, and it has been silent since; 0: not */
     int silence_ms;     /* of the plan */
@@ -56,9 +56,9 @@ struct host_link {
     int is_silent;      /* silent for too long */
 };
 
-/* Fork ssh; words: its command line, NULL at the end; not used if there are tunnels. 0, or 1 (reported): a system call
+/* Fork ssh; args: its command line, NULL at the end; not used if there are tunnels. 0, or 1 (reported): a system call
  * failed. link->host, first, count and tunnels are set. */
-int link_call(struct host_link *link, char *const *words, const struct link_events *events);
+int link_call(struct host_link *link, char *const *args, const struct link_events *events);
 /* READY to RUNNING: sends what to start. Returns 0 without memory. */
 int link_start(struct host_link *link, const struct host_plan *plan);
 /* At any time; ignored if the agent no longer listens. */

@@ -132,7 +132,7 @@ static int is_sound_plan(const struct host_plan *plan)
            plan->binding >= BIND_AUTO && plan->binding <= BIND_NONE && plan->first <= plan->size - plan->count &&
            plan->local >= 0 && plan->local < plan->size && plan->local_size > 0 && plan->local_size <= plan->size &&
            plan->count <= plan->local_size && plan->local <= plan->local_size - plan->count && plan->grace_ms >= 0 &&
-           plan->silence_ms >= SILENCE_LEAST_MS && plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 &&
+           plan->silence_ms >= SILENCE_MIN_MS && plan->world >= 0 && plan->node >= 0 && plan->nodes > 0 &&
            plan->block >= 0 && plan->block <= plan->size && plan->master_port >= 0 &&
            (plan->master_port || plan->first == 0);
 }

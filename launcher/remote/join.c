@@ -72,22 +72,22 @@ static int split_address(const char *text, char host[HOST_MAX], int *port)
 static int check_options(const struct options *options)
 {
     if (options->hosts || options->hostfile || options->discovery_script || options->ssh || options->mpi) {
-        say("--join: halayrun is started on every node, and needs none of -H, --hostfile, --host-discovery-script, "
-            "--ssh and --mpi");
+        report("--join: halayrun is started on every node, and needs none of -H, --hostfile, --host-discovery-script, "
+               "--ssh and --mpi");
         return EXIT_USAGE;
     }
     if (options->least_ranks || options->most_ranks) {
-        say("--join: the nodes of a job stay the same and end with it: not with --min-np, --max-np");
+        report("--join: the nodes of a job stay the same and end with it: not with --min-np, --max-np");
         return EXIT_USAGE;
     }
     if (options->least_nodes && options->ranks) {
-        say("option -np: with --nnodes %d:%d the number of ranks follows the nodes: give --nproc-per-node",
-            options->least_nodes, options->nodes);
+        report("option -np: with --nnodes %d:%d the number of ranks follows the nodes: give --nproc-per-node",
+               options->least_nodes, options->nodes);
         return EXIT_USAGE;
     }
     if (options->node_rank >= 0 && options->nodes && options->node_rank >= options->nodes) {
-        say("--node-rank %d: %d nodes have numbers from 0 to %d", options->node_rank, options->nodes,
-            options->nodes - 1);
+        report("--node-rank %d: %d nodes have numbers from 0 to %d", options->node_rank, options->nodes,
+               options->nodes - 1);
         return EXIT_USAGE;
     }
     return 0;
@@ -100,26 +100,26 @@ static int is_leader(struct halay_log *log, const struct options *options, const
                     (options->node_rank < 0 && options->nodes && layout_is_here(log, host));
 
     if (is_leader && !options->nodes) {
-        say("--node-rank 0: of how many nodes? give --nnodes N");
+        report("--node-rank 0: of how many nodes? give --nnodes N");
         return -EXIT_USAGE;
     }
     if (is_leader && !*options->command) {
-        say("which program? node 0 gives it: halayrun --nnodes N --join HOST program");
+        report("which program? node 0 gives it: halayrun --nnodes N --join HOST program");
         return -EXIT_USAGE;
     }
     return is_leader;
 }
 
 /* Cut if it is long. */
-static void write_command(char *const *words, char text[COMMAND_MAX])
+static void write_command(char *const *args, char text[COMMAND_MAX])
 {
     FILE *out = fmemopen(text, COMMAND_MAX - 1, "w");
 
     memset(text, 0, COMMAND_MAX);
-    for (int i = 0; out && words[i]; i++) {
+    for (int i = 0; out && args[i]; i++) {
         if (i)
             putc(' ', out);
-        quote_word(words[i], out);
+        quote_word(args[i], out);
     }
     if (out)
         fclose(out);
@@ -140,11 +140,12 @@ static int find_secret(struct halay_log *log, const struct options *options, str
     int is_secret = 0, code = 0;
 
     if (options->insecure && (file.path || (word && *word))) {
-        say("--insecure: there is a secret, %s: leave out one of them", file.path ? "--secret-file" : "HALAY_SECRET");
+        report("--insecure: there is a secret, %s: leave out one of them",
+               file.path ? "--secret-file" : "HALAY_SECRET");
         return EXIT_USAGE;
     }
     if (options->insecure)
-        say("WARNING: --insecure: anyone who can reach these nodes can run programs on them");
+        report("WARNING: --insecure: anyone who can reach these nodes can run programs on them");
     else if (!file.path && !(word && *word)) {
         code = join_secret_find_own(join->own_secret);
         file.path = join->own_secret;
@@ -172,7 +173,7 @@ int join_run(struct halay_log *log, struct options *options,
 
     int code = join.ranks ? check_options(options) : EXIT_USAGE;
     if (!code && !split_address(options->join, host, &join.port)) {
-        say("option --join: '%s' is not HOST or HOST:PORT", options->join);
+        report("option --join: '%s' is not HOST or HOST:PORT", options->join);
         code = EXIT_USAGE;
     }
     if (code)

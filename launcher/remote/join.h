@@ -24,7 +24,7 @@ struct join {
     struct halay_log *log; /* borrowed */
     const char *leader;    /* borrowed: name or address of node 0 */
     const char *name;      /* borrowed: of this host */
-    const char *command;   /* borrowed: the program and its words, as text; "": not given */
+    const char *command;   /* borrowed: the program and its arguments, as text; "": not given */
     const char *interface; /* borrowed: where node 0 listens; NULL: at its address, if that is one */
     int port;
     int nodes;     /* of the job, at most; 0: this follower does not know */

@@ -41,8 +41,8 @@ struct keeper {
     struct node *spares; /* owned: nodes that wait for a place */
     int spare_count;
     int is_beginning;
-    int has_offered;          /* the job knows that spares are there for which there is room */
-    int64_t asked_us, say_us; /* when it was asked to begin; when to say next what is missing */
+    int has_offered;             /* the job knows that spares are there for which there is room */
+    int64_t asked_us, report_us; /* when it was asked to begin; when to say next what is missing */
 };
 
 /* ---- packets ----------------------------------------------------------------------------------------------------- */
@@ -129,9 +129,9 @@ static void take_place(struct keeper *k, int i, const struct node *from)
     struct node *node = &lead->at[i];
 
     node->talk = from->talk;
-    node->told_us = 0;
+    node->begin_sent_us = 0;
     lead_name_node(lead, i, from->name);
-    say("node %d is here again: '%s'", i, node->name);
+    report("node %d is here again: '%s'", i, node->name);
 }
 
 static void remove_spare(struct keeper *k, int i)
@@ -174,7 +174,7 @@ static void admit_to_range(struct keeper *k, struct talk *talk, const struct tal
     k->spares[k->spare_count++] = node;
     lead->arrived_us = halay_now_us();
     if (!has_room)
-        say("node '%s' waits for the place of one that is lost", node.name);
+        report("node '%s' waits for the place of one that is lost", node.name);
     talk_send(&node.talk, TALK_NOTE, has_room ? enters : waits, (has_room ? sizeof enters : sizeof waits) - 1);
 }
 
@@ -223,7 +223,7 @@ static void admit_late(struct keeper *k, struct talk *talk, const struct talk_he
         return;
     }
     k->spares[k->spare_count++] = node;
-    say("node '%s' waits for the place of one that is lost", node.name);
+    report("node '%s' waits for the place of one that is lost", node.name);
     talk_send(&node.talk, TALK_NOTE, waits, sizeof waits - 1);
 }
 
@@ -251,7 +251,7 @@ static void drop_lost(struct keeper *k)
     for (int i = 1; i < lead->count; i++) {
         if (!has_gone(&lead->at[i].talk, why) || !k->keeps_places)
             continue;
-        say("node %d, '%s', %s%.200s", i, lead->at[i].name, *why ? "leaves: " : "is lost", why);
+        report("node %d, '%s', %s%.200s", i, lead->at[i].name, *why ? "leaves: " : "is lost", why);
     }
     for (int s = 0; s < k->spare_count && !lead_is_range(lead); s++) {
         int place = find_free_place(lead, k->spares[s].number, k->spares[s].name);
@@ -269,7 +269,7 @@ static void keep_pair(struct lead *lead, const struct tunnel *tunnel, uint32_t p
     for (int i = 1; i < lead->count; i++) {
         struct tunnel_pair *pair = &lead->pairs[i];
         struct tunnel *end = purpose % TUNNEL_TICKET == TUNNEL_AGENT ? &pair->frames : &pair->errors;
-        if (lead->at[i].ticket != purpose / TUNNEL_TICKET || !lead->at[i].told_us)
+        if (lead->at[i].ticket != purpose / TUNNEL_TICKET || !lead->at[i].begin_sent_us)
             continue;
         if (end->fd >= 0) /* its other end has given up waiting */
             close(end->fd);
@@ -283,10 +283,10 @@ static void keep_pair(struct lead *lead, const struct tunnel *tunnel, uint32_t p
 static void withdraw_start(struct lead *lead)
 {
     for (int i = 1; i < lead->count; i++) {
-        if (lead->at[i].told_us)
+        if (lead->at[i].begin_sent_us)
             tunnel_shut(&lead->pairs[i]);
         tunnel_close(&lead->pairs[i]);
-        lead->at[i].told_us = 0;
+        lead->at[i].begin_sent_us = 0;
     }
 }
 
@@ -300,16 +300,16 @@ static void fail_to_begin(struct keeper *k, const char *why)
     send_message(k->control, &message, NULL);
 }
 
-static void tell_to_begin(struct lead *lead)
+static void send_begin(struct lead *lead)
 {
     char text[64];
 
     for (int i = 1; i < lead->count; i++) {
         struct node *node = &lead->at[i];
-        if (node->told_us)
+        if (node->begin_sent_us)
             continue;
         node->ticket = lead_new_ticket(lead);
-        node->told_us = halay_now_us();
+        node->begin_sent_us = halay_now_us();
         int n = snprintf(text, sizeof text, "%u %d %d", node->ticket, i, lead->count);
         talk_send(&node->talk, TALK_BEGIN, text, (size_t)n); /* if it is gone, drop_lost will find that */
     }
@@ -322,10 +322,11 @@ static void give_up_silent(struct keeper *k)
 
     for (int i = 1; i < lead->count; i++) {
         struct node *node = &lead->at[i];
-        if (has_node_tunnels(lead, i) || !node->told_us || halay_now_us() - node->told_us < (int64_t)BEGIN_MS * 1000)
+        if (has_node_tunnels(lead, i) || !node->begin_sent_us ||
+            halay_now_us() - node->begin_sent_us < (int64_t)BEGIN_MS * 1000)
             continue;
         if (k->keeps_places)
-            say("node %d, '%s', is lost: it does not begin", i, node->name);
+            report("node %d, '%s', is lost: it does not begin", i, node->name);
         talk_close(&node->talk);
     }
 }
@@ -339,8 +340,8 @@ static void wait_for_lost(struct keeper *k, int i)
 
     if (!k->keeps_places) {
         snprintf(why, sizeof why, "node '%.200s' is lost: after the order to begin it %s", node->name,
-                 node->told_us && halay_now_us() - node->told_us >= (int64_t)BEGIN_MS * 1000 ? "does not"
-                                                                                             : "has ended");
+                 node->begin_sent_us && halay_now_us() - node->begin_sent_us >= (int64_t)BEGIN_MS * 1000 ? "does not"
+                                                                                                         : "has ended");
         fail_to_begin(k, why);
         return;
     }
@@ -349,11 +350,12 @@ static void wait_for_lost(struct keeper *k, int i)
         snprintf(why, sizeof why, "node %d, '%.200s', did not come again within %g s (--start-timeout)", i, node->name,
                  start_ms / 1000.0);
         fail_to_begin(k, why);
-    } else if (halay_deadline_passed(k->say_us)) {
-        say("waiting for node %d, '%s', to come again: start halayrun there, or on another host (%d s so far, at most "
+    } else if (halay_deadline_passed(k->report_us)) {
+        report(
+            "waiting for node %d, '%s', to come again: start halayrun there, or on another host (%d s so far, at most "
             "%g)",
             i, node->name, (int)(waited_us / 1000000), start_ms / 1000.0);
-        k->say_us = halay_deadline_us(LEAD_SAY_MS);
+        k->report_us = halay_deadline_us(LEAD_REPORT_MS);
     }
 }
 
@@ -371,12 +373,12 @@ static void remove_lost(struct lead *lead)
 
 /* The remaining nodes close up, and spares follow while there is room. A node that arrives does not disturb those that
  * have the order to begin. */
-static void seat_nodes(struct keeper *k, int is_told)
+static void seat_nodes(struct keeper *k, int has_begun_any)
 {
     struct lead *lead = k->lead;
     const int has_lost = count_here(lead) < lead->count;
 
-    if (!has_lost && (is_told || !k->spare_count || lead->count == lead->join->nodes))
+    if (!has_lost && (has_begun_any || !k->spare_count || lead->count == lead->join->nodes))
         return;
     withdraw_start(lead); /* no node keeps tunnels: numbers change */
     remove_lost(lead);
@@ -399,10 +401,10 @@ static void wait_for_more(struct keeper *k)
         snprintf(why, sizeof why, "%d of at least %d nodes %s left, and no other joined within %g s (--start-timeout)",
                  here, join->least, here == 1 ? "is" : "are", most);
         fail_to_begin(k, why);
-    } else if (halay_deadline_passed(k->say_us)) {
-        say("%d of at least %d nodes %s left; waiting for others: start halayrun there (%d s so far, at most %g)", here,
-            join->least, here == 1 ? "is" : "are", (int)(waited_us / 1000000), most);
-        k->say_us = halay_deadline_us(LEAD_SAY_MS);
+    } else if (halay_deadline_passed(k->report_us)) {
+        report("%d of at least %d nodes %s left; waiting for others: start halayrun there (%d s so far, at most %g)",
+               here, join->least, here == 1 ? "is" : "are", (int)(waited_us / 1000000), most);
+        k->report_us = halay_deadline_us(LEAD_REPORT_MS);
     }
 }
 
@@ -410,14 +412,14 @@ static void wait_for_more(struct keeper *k)
 static int is_range_complete(struct keeper *k)
 {
     struct lead *lead = k->lead;
-    int is_told = 0;
+    int has_begun_any = 0;
 
     for (int i = 1; i < lead->count; i++)
-        is_told |= lead->at[i].told_us != 0;
-    seat_nodes(k, is_told);
+        has_begun_any |= lead->at[i].begin_sent_us != 0;
+    seat_nodes(k, has_begun_any);
     if (lead->count < lead->join->least)
         wait_for_more(k);
-    return lead->count >= lead->join->least && (is_told || lead_is_last_call_over(lead));
+    return lead->count >= lead->join->least && (has_begun_any || lead_is_last_call_over(lead));
 }
 
 static void hand_over(struct keeper *k)
@@ -434,7 +436,7 @@ static void hand_over(struct keeper *k)
         snprintf(message.text, sizeof message.text, "%s", lead->at[i].name);
         send_message(k->control, &message, pair);
         tunnel_close(pair); /* this process's */
-        lead->at[i].told_us = 0;
+        lead->at[i].begin_sent_us = 0;
     }
     explicit_bzero(&message, sizeof message);
     message.kind = DOOR_HAS_BEGUN;
@@ -457,7 +459,7 @@ static void progress_beginning(struct keeper *k)
             wait_for_lost(k, i);
             return;
         }
-    tell_to_begin(lead);
+    send_begin(lead);
     for (int i = 1; i < lead->count; i++)
         are_all_there &= has_node_tunnels(lead, i);
     if (are_all_there)
@@ -491,7 +493,7 @@ static void take_request(struct keeper *k)
     withdraw_start(k->lead);
     k->is_beginning = 1;
     k->has_offered = 0;
-    k->asked_us = k->say_us = halay_now_us();
+    k->asked_us = k->report_us = halay_now_us();
 }
 
 static void take_caller(struct keeper *k, const struct tunnel *tunnel)
@@ -556,7 +558,7 @@ int join_door_open(struct lead *lead, struct join_door *door)
     *door = (struct join_door){ -1, lead->join->nodes, &lead->hosts, lead->pairs };
     keeper.spares = calloc((size_t)lead->join->nodes, sizeof *keeper.spares);
     if (!keeper.spares)
-        return say_no_memory();
+        return report_no_memory();
     int failed = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0;
     keeper.control = ends[1];
     pid_t pid = failed ? -1 : fork();
@@ -568,7 +570,7 @@ int join_door_open(struct lead *lead, struct join_door *door)
     if (ends[1] >= 0)
         close(ends[1]);
     if (pid < 0 || waitpid(pid, &status, 0) < 0 || status) {
-        say("cannot start the process that talks with the other nodes");
+        report("cannot start the process that talks with the other nodes");
         if (ends[0] >= 0)
             close(ends[0]);
         return EXIT_FAILURE;

@@ -6,7 +6,7 @@
  * waits for one, if the job may be restarted; otherwise it is refused. Where the number of nodes is a range, each start
  * is with all nodes that are there, numbered anew, and a node that calls later lets the job start again.
  *
- *     halayrun (front) ---- socket ----+
+ *     halayrun (supervisor) - socket --+
  *        | fork                        door ==== talks, port ==== the other nodes
  *     job ----------------- socket ----+
  *

@@ -2,13 +2,13 @@
  *
  * Join, the other nodes: call node 0, wait for the order to begin, and serve the job as an agent, each time in a child.
  *
- * The agent reads and writes plain bytes on pipes, in place of standard streams. A child of its front, the relay, holds
- * the connections and encrypts (relay.h):
+ * The agent reads and writes plain bytes on pipes, in place of standard streams. A child of its supervisor, the relay,
+ * holds the connections and encrypts (relay.h):
  *
- *     node 0 === tunnels ============== relay --- pipes --- front, agent, ranks
+ *     node 0 === tunnels ============== relay --- pipes --- supervisor, agent, ranks
  *        ======= talk === this process --- fork ----^
  *
- * The relay ends when the agent's streams do, or with the front. If it ends earlier, the agent's standard input
+ * The relay ends when the agent's streams do, or with the supervisor. If it ends earlier, the agent's standard input
  * ends, and the agent knows what that means. The end of the job arrives through the talk's tunnel, when the ranks of
  * all nodes have ended, however long after those of this one. If that tunnel ends without it, node 0 is lost.
  *
@@ -49,8 +49,8 @@ struct follow {
     pid_t server;              /* the child that serves as agent; 0: none */
     char begin[TALK_TEXT_MAX]; /* what to begin when that has ended; "": nothing */
     int has_begun;
-    int told;    /* the first signal that asked this node to stop; 0: none */
-    int is_over; /* the result is there, or will not come */
+    int stop_signal; /* the first signal that asked this node to stop; 0: none */
+    int is_over;     /* the result is there, or will not come */
 };
 
 /* ---- the agent --------------------------------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ __attribute__((noreturn)) static void be_relay(const struct tunnel_pair *pair, c
     close_all(pipes->agent);
     enum halay_status status = relay_all(pair, pipes->relay);
     if (status != HALAY_OK)
-        relay_say(status);
+        relay_report(status);
     _exit(status != HALAY_OK);
 }
 
@@ -128,7 +128,8 @@ static void be_agent(struct halay_log *log, const int ends[3])
         failed |= saved[i] < 0 || dup2(ends[i], i) < 0;
         close(ends[i]);
     }
-    int code = failed ? 1 : front_run(&(struct job_setting){ .log = log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
+    int code =
+        failed ? 1 : supervisor_run(&(struct job_setting){ .log = log, .stopped_ms = DEFAULT_SILENCE_MS }, agent_run);
     const unsigned char end[2] = { 0, (unsigned char)code };
     signal(SIGPIPE, SIG_IGN); /* not earlier: the ranks would inherit it */
     int is_sent = write(STDERR_FILENO, end, sizeof end) == (ssize_t)sizeof end;
@@ -141,7 +142,7 @@ static void be_agent(struct halay_log *log, const int ends[3])
         close(saved[i]);
     }
     if (!is_sent)
-        say("cannot tell node 0 how the ranks of this one ended: %s", strerror(errno));
+        report("cannot tell node 0 how the ranks of this one ended: %s", strerror(errno));
 }
 
 /* Agent and relay, until both have ended. */
@@ -153,7 +154,7 @@ static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair)
     if (relay == 0)
         be_relay(pair, &pipes, self);
     if (relay < 0)
-        say("cannot start the agent: %s", strerror(errno));
+        report("cannot start the agent: %s", strerror(errno));
     close_all(pipes.relay);
     tunnel_close(pair);
     if (relay < 0) {
@@ -161,7 +162,7 @@ static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair)
         return;
     }
     be_agent(log, pipes.agent);
-    while (waitpid(relay, NULL, 0) < 0 && errno == EINTR) /* unless the front has reaped it */
+    while (waitpid(relay, NULL, 0) < 0 && errno == EINTR) /* unless the supervisor has reaped it */
         ;
 }
 
@@ -189,7 +190,7 @@ static int take_part(const struct join *join, const char *text)
         tunnel_close(&pair);
         return EXIT_FAILURE;
     }
-    say("this is node %d of %d: '%s', node 0, has the output of its ranks", node, nodes, join->leader);
+    report("this is node %d of %d: '%s', node 0, has the output of its ranks", node, nodes, join->leader);
     serve_as_agent(join->log, &pair);
     return 0;
 }
@@ -217,7 +218,7 @@ static void begin_to_serve(struct follow *f)
     if (f->server == 0)
         be_server(f, parent);
     if (f->server < 0) {
-        say("cannot start the agent: %s", strerror(errno));
+        report("cannot start the agent: %s", strerror(errno));
         f->server = 0;
         talk_close(&f->talk);
         f->is_over = 1;
@@ -230,24 +231,24 @@ static void leave_job(struct follow *f)
 {
     char text[64];
 
-    int n = snprintf(text, sizeof text, "it was stopped by %s", signal_name(f->told));
+    int n = snprintf(text, sizeof text, "it was stopped by %s", signal_name(f->stop_signal));
     if (f->has_begun) {
-        say("%s: this node leaves the job", signal_name(f->told));
+        report("%s: this node leaves the job", signal_name(f->stop_signal));
         talk_send(&f->talk, TALK_NOTE, text, (size_t)n);
     }
     talk_close(&f->talk);
-    f->result->code = EXIT_SIGNAL + f->told;
+    f->result->code = EXIT_SIGNAL + f->stop_signal;
     f->is_over = 1;
 }
 
 /* Returns the lines after the first one, which has the host. */
-static void say_cause(const char *text)
+static void report_cause(const char *text)
 {
     const char *at = strchr(text, '\n');
 
     while (at && at[1]) {
         int length = (int)strcspn(at + 1, "\n");
-        say("%.*s", length, at + 1);
+        report("%.*s", length, at + 1);
         at = strchr(at + 1, '\n');
     }
 }
@@ -257,7 +258,7 @@ static void take_end(const char *bytes, struct join_result *result)
     result->code = (unsigned char)bytes[0];
     snprintf(result->text, sizeof result->text, "%s", bytes + 1);
     if (result->code)
-        say_cause(result->text);
+        report_cause(result->text);
 }
 
 static void lose_leader(struct follow *f)
@@ -265,10 +266,10 @@ static void lose_leader(struct follow *f)
     const char *leader = f->join->leader;
 
     snprintf(f->result->text, sizeof f->result->text, "%s\nnode 0, '%s', is lost\n", leader, leader);
-    say("node 0, '%s', is lost", leader);
+    report("node 0, '%s', is lost", leader);
     talk_close(&f->talk);
     f->is_over = 1;
-    if (f->server) /* the agent may still wait for its plan; it ends when its front has died */
+    if (f->server) /* the agent may still wait for its plan; it ends when its supervisor has died */
         kill(f->server, SIGKILL);
 }
 
@@ -280,7 +281,7 @@ static void take_record(struct follow *f)
     if (!talk_receive(&f->talk, HALAY_NEVER, &kind, bytes)) {
         lose_leader(f);
     } else if (kind == TALK_NOTE) {
-        say("%s", bytes);
+        report("%s", bytes);
     } else if (kind == TALK_BEGIN) {
         memcpy(f->begin, bytes, sizeof f->begin);
     } else if (kind == TALK_END) {
@@ -307,18 +308,18 @@ static void reap_server(struct follow *f)
     }
 }
 
-static void told_to_leave(struct follow *f, int signal)
+static void take_leave_signal(struct follow *f, int signal)
 {
     if (f->server) {
-        f->told = f->told ? f->told : signal;
+        f->stop_signal = f->stop_signal ? f->stop_signal : signal;
         kill(f->server, signal);
-    } else if (f->told || !f->has_begun) {
-        f->told = signal;
+    } else if (f->stop_signal || !f->has_begun) {
+        f->stop_signal = signal;
         leave_job(f);
     } else {
-        f->told = signal;
-        say("the ranks of this host have ended; it waits for the end of the job (the same signal again ends it at "
-            "once)");
+        f->stop_signal = signal;
+        report("the ranks of this host have ended; it waits for the end of the job (the same signal again ends it at "
+               "once)");
     }
 }
 
@@ -331,7 +332,7 @@ static void take_signals(struct follow *f)
         if (signal == SIGCHLD)
             reap_server(f);
         else if (signal_is_stop(signal))
-            told_to_leave(f, signal);
+            take_leave_signal(f, signal);
         else if (f->server)
             kill(f->server, signal);
         if (signal == SIGTSTP)
@@ -361,7 +362,7 @@ static int open_signals(struct follow *f)
 static void follow_leader(struct follow *f)
 {
     if (!open_signals(f)) {
-        say("cannot receive signals: %s", strerror(errno));
+        report("cannot receive signals: %s", strerror(errno));
         return;
     }
     while (!f->is_over || f->server) {
@@ -374,7 +375,7 @@ static void follow_leader(struct follow *f)
             take_record(f);
         if (!*f->begin || f->is_over)
             continue;
-        if (f->told)
+        if (f->stop_signal)
             leave_job(f);
         else if (!f->server)
             begin_to_serve(f);
@@ -406,9 +407,9 @@ void join_follow(const struct join *join, struct join_result *result)
         return;
     }
     if (!talk_open(&follow.talk, &tunnel))
-        say_no_memory();
+        report_no_memory();
     else if (!talk_send_hello(&follow.talk, &hello))
-        say("node 0, '%s', is lost", join->leader);
+        report("node 0, '%s', is lost", join->leader);
     else
         follow_leader(&follow);
     explicit_bzero(&tunnel, sizeof tunnel);

@@ -10,7 +10,7 @@
 #include "launcher/remote/pending.h"
 #include "launcher/where/hosts.h"
 
-enum { NODE_NAME_MAX = TALK_NAME_MAX + 32, LEAD_TURN_MS = 1000, LEAD_SAY_MS = 30000, LAST_CALL_MS = 3000 };
+enum { NODE_NAME_MAX = TALK_NAME_MAX + 32, LEAD_TURN_MS = 1000, LEAD_REPORT_MS = 30000, LAST_CALL_MS = 3000 };
 
 /* One of the nodes that are here. */
 struct node {
@@ -20,7 +20,7 @@ struct node {
     int ranks, is_chosen;
     char host[TALK_NAME_MAX]; /* as it calls itself */
     char name[NODE_NAME_MAX]; /* no other node has the same */
-    int64_t told_us;          /* when it got the order to begin, and its tunnels are expected; 0: not */
+    int64_t begin_sent_us;    /* when it got the order to begin, and its tunnels are expected; 0: not */
 };
 
 struct lead {
@@ -33,7 +33,7 @@ struct lead {
     struct pending *pending; /* owned */
     int listener;
     char refused_from[HALAY_ADDRESS_TEXT]; /* the last caller that was reported as refused */
-    int64_t say_us, say_least_us;          /* when the number of nodes is reported: in any case, if it changed */
+    int64_t report_us, report_min_us;      /* when the number of nodes is reported: in any case, if it changed */
     int has_changed;
     int64_t arrived_us;        /* when the last node joined */
     struct host_list hosts;    /* names borrowed from at */

@@ -22,7 +22,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SAY_LEAST_MS = 1000, NAMES_SHOWN = 16, TICKETS = 1 << 20 };
+enum { REPORT_MIN_MS = 1000, NAMES_SHOWN = 16, TICKETS = 1 << 20 };
 
 /* Reports why no job starts, to the user and the other nodes. Returns the exit code. */
 __attribute__((format(printf, 2, 3))) static int fail(struct lead *lead, const char *format, ...)
@@ -32,11 +32,11 @@ __attribute__((format(printf, 2, 3))) static int fail(struct lead *lead, const c
     va_start(args, format);
     vsnprintf(lead->why, sizeof lead->why, format, args);
     va_end(args);
-    say("%s", lead->why);
+    report("%s", lead->why);
     return EXIT_FAILURE;
 }
 
-static void tell_all(struct lead *lead, const char *text)
+static void send_all(struct lead *lead, const char *text)
 {
     for (int i = 1; i < lead->count; i++)
         talk_send(&lead->at[i].talk, TALK_NOTE, text, strlen(text));
@@ -93,7 +93,7 @@ void lead_refuse(struct talk *talk, const char *name, const char *why)
 {
     char text[1024];
 
-    say("node '%s' is refused: %s", name, why);
+    report("node '%s' is refused: %s", name, why);
     snprintf(text, sizeof text, "\nnode 0 refuses this node: %s\n", why);
     talk_send_end(talk, EXIT_USAGE, text);
     talk_close(talk);
@@ -102,8 +102,8 @@ void lead_refuse(struct talk *talk, const char *name, const char *why)
 void lead_warn_of_command(const struct lead *lead, const struct talk_hello *hello)
 {
     if (*hello->command && strcmp(hello->command, lead->join->command))
-        say("warning: node '%s' was started for another command, '%.200s': that of node 0 counts", hello->name,
-            hello->command);
+        report("warning: node '%s' was started for another command, '%.200s': that of node 0 counts", hello->name,
+               hello->command);
 }
 
 static void admit_caller(struct lead *lead, const struct tunnel *tunnel)
@@ -142,7 +142,7 @@ static void drop_gone(struct lead *lead)
             i++;
             continue;
         }
-        say("node '%s' is gone again", lead->at[i].name);
+        report("node '%s' is gone again", lead->at[i].name);
         talk_close(&lead->at[i].talk);
         lead->count--;
         memmove(&lead->at[i], &lead->at[i + 1], (size_t)(lead->count - i) * sizeof *lead->at);
@@ -161,11 +161,11 @@ static void list_names(const struct lead *lead, char *text, size_t size)
         snprintf(text + used, size - used, " and %d more", lead->count - NAMES_SHOWN);
 }
 
-static void say_how_many(struct lead *lead)
+static void report_count(struct lead *lead)
 {
     char text[256], least[32] = "", then[64];
 
-    if (!halay_deadline_passed(lead->say_us) && !(lead->has_changed && halay_deadline_passed(lead->say_least_us)))
+    if (!halay_deadline_passed(lead->report_us) && !(lead->has_changed && halay_deadline_passed(lead->report_min_us)))
         return;
     if (lead_is_range(lead))
         snprintf(least, sizeof least, "%d to ", lead->join->least);
@@ -175,11 +175,11 @@ static void say_how_many(struct lead *lead)
         snprintf(then, sizeof then, "the job begins when no more have come for %d s", LAST_CALL_MS / 1000);
     snprintf(text, sizeof text, "%d of %s%d nodes %s here; %s", lead->count, least, lead->join->nodes,
              lead->count == 1 ? "is" : "are", then);
-    say("%s", text);
-    tell_all(lead, text);
+    report("%s", text);
+    send_all(lead, text);
     lead->has_changed = 0;
-    lead->say_us = halay_deadline_us(LEAD_SAY_MS);
-    lead->say_least_us = halay_deadline_us(SAY_LEAST_MS);
+    lead->report_us = halay_deadline_us(LEAD_REPORT_MS);
+    lead->report_min_us = halay_deadline_us(REPORT_MIN_MS);
 }
 
 uint32_t lead_new_ticket(struct lead *lead)
@@ -192,8 +192,8 @@ void lead_report_refused(struct lead *lead)
     struct pending *s = lead->pending;
 
     if (s->refused && strcmp(lead->refused_from, s->refused_from)) {
-        say("a caller from %s is refused: it has another %s", s->refused_from,
-            s->refused == HALAY_ERR_VERSION ? "version of halay" : "secret (--secret-file, HALAY_SECRET)");
+        report("a caller from %s is refused: it has another %s", s->refused_from,
+               s->refused == HALAY_ERR_VERSION ? "version of halay" : "secret (--secret-file, HALAY_SECRET)");
         if (s->refused == HALAY_ERR_AUTH)
             join_secret_explain(lead->join->own_secret);
     }
@@ -210,7 +210,7 @@ static int await_nodes(struct lead *lead)
     while (!lead_is_last_call_over(lead) && !halay_deadline_passed(deadline_us)) {
         struct tunnel tunnel;
         uint32_t purpose = 0;
-        say_how_many(lead);
+        report_count(lead);
         int ms =
             halay_deadline_left_ms(lead->count < least ? deadline_us : lead->arrived_us + (int64_t)LAST_CALL_MS * 1000);
         if (pending_next(lead->pending, ms < LEAD_TURN_MS ? ms : LEAD_TURN_MS, &tunnel, &purpose)) {
@@ -309,7 +309,7 @@ static int list_hosts(struct lead *lead)
 {
     lead->hosts.at = calloc((size_t)lead->join->nodes, sizeof *lead->hosts.at);
     if (!lead->hosts.at)
-        return say_no_memory();
+        return report_no_memory();
     lead->hosts.count = (size_t)lead->count;
     for (int i = 0; i < lead->join->nodes; i++)
         lead->hosts.at[i] = (struct host){ .name = lead->at[i].name, .slots = lead->at[i].ranks };
@@ -353,7 +353,7 @@ static int lead_init(struct lead *lead)
     lead->pairs = calloc(nodes, sizeof *lead->pairs);
     lead->pending = calloc(1, sizeof *lead->pending);
     if (!lead->at || !lead->pairs || !lead->pending)
-        return say_no_memory();
+        return report_no_memory();
     for (size_t i = 0; i < nodes; i++)
         lead->pairs[i].frames.fd = lead->pairs[i].errors.fd = -1;
     lead->at[0] = (struct node){ .talk.fd = -1, .ranks = join->ranks, .is_chosen = join->is_chosen };
@@ -450,7 +450,7 @@ void join_lead(const struct join *join, struct options *options,
     struct join_door door = { .fd = -1 };
     int cause_fd = memfd_create("halay-cause", MFD_CLOEXEC);
 
-    *result = (struct join_result){ .code = cause_fd < 0 ? say_no_memory() : lead_init(&lead) };
+    *result = (struct join_result){ .code = cause_fd < 0 ? report_no_memory() : lead_init(&lead) };
     if (!result->code)
         result->code =
             join->nodes > 1 && !options->dry_run ? gather_nodes(&lead, &door) : gather_none(&lead, options->dry_run);
@@ -468,7 +468,7 @@ void join_lead(const struct join *join, struct options *options,
         close(cause_fd);
     }
     if (!join_door_close(&door, result->code, result->text)) {
-        say("the process that talks with the other nodes has ended: they do not learn how the job ended");
+        report("the process that talks with the other nodes has ended: they do not learn how the job ended");
         result->code = result->code ? result->code : EXIT_FAILURE;
     }
     for (int i = 1; i < lead.count; i++) /* before the door is open */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SECRET_LEAST = 16, SECRET_KEY = 32, SECRET_MAX = 1 << 16 };
+enum { SECRET_MIN = 16, SECRET_KEY = 32, SECRET_MAX = 1 << 16 };
 
 /* ---- from what there is ------------------------------------------------------------------------------------------ */
 
@@ -41,14 +41,14 @@ static int read_secret_file(const struct join_secret_file *file, char *bytes, si
     else
         status = halay_private_file_read(file->path, bytes, SECRET_MAX, count, why, sizeof why);
     if (status != HALAY_OK) {
-        say("secret file: %s", why);
+        report("secret file: %s", why);
         return status == HALAY_ERR_AUTH ? EXIT_USAGE : EXIT_FAILURE;
     }
-    if (*count >= SECRET_LEAST)
+    if (*count >= SECRET_MIN)
         return 0;
-    say("secret file '%s' has %zu bytes; expected at least %d that cannot be guessed, for example: head -c 32 "
-        "/dev/urandom",
-        file->path, *count, SECRET_LEAST);
+    report("secret file '%s' has %zu bytes; expected at least %d that cannot be guessed, for example: head -c 32 "
+           "/dev/urandom",
+           file->path, *count, SECRET_MIN);
     return EXIT_FAILURE;
 }
 
@@ -74,8 +74,9 @@ static int take_word(struct halay_log *log, char key[HALAY_SECRET_BYTES], size_t
     *count = 0;
     if (!word || !*word)
         return 0;
-    if (strlen(word) < SECRET_LEAST) {
-        say("HALAY_SECRET has %zu characters; expected at least %d that cannot be guessed", strlen(word), SECRET_LEAST);
+    if (strlen(word) < SECRET_MIN) {
+        report("HALAY_SECRET has %zu characters; expected at least %d that cannot be guessed", strlen(word),
+               SECRET_MIN);
         return EXIT_USAGE;
     }
     if (halay_stretch_text(log, word, strlen(word), stretched) != HALAY_OK)
@@ -83,7 +84,7 @@ static int take_word(struct halay_log *log, char key[HALAY_SECRET_BYTES], size_t
     memcpy(key, stretched, sizeof stretched);
     *count = sizeof stretched;
     explicit_bzero(stretched, sizeof stretched);
-    return unsetenv("HALAY_SECRET") < 0 ? say_no_memory() : 0; /* the ranks have no use for it */
+    return unsetenv("HALAY_SECRET") < 0 ? report_no_memory() : 0; /* the ranks have no use for it */
 }
 
 int join_secret_derive(struct halay_log *log, const struct halay_secret_part parts[3],
@@ -91,7 +92,7 @@ int join_secret_derive(struct halay_log *log, const struct halay_secret_part par
 {
     char *bytes = calloc(1, SECRET_MAX), word[HALAY_SECRET_BYTES];
     size_t count = 0, word_count = 0;
-    int code = bytes ? take_word(log, word, &word_count) : say_no_memory();
+    int code = bytes ? take_word(log, word, &word_count) : report_no_memory();
 
     if (!code && file->path)
         code = read_secret_file(file, bytes, &count);
@@ -117,12 +118,12 @@ static const char remedy[] =
 int join_secret_find_own(char path[PATH_MAX])
 {
     if (!halay_user_secret_path(path)) {
-        say("--join needs a secret between the nodes, and HOME is not set, where one would be kept: %s", remedy);
+        report("--join needs a secret between the nodes, and HOME is not set, where one would be kept: %s", remedy);
         return EXIT_USAGE;
     }
     if (access(path, F_OK) == 0 || halay_user_secret_make(path))
         return 0;
-    say("--join needs a secret between the nodes, and '%s' cannot be made: %s; %s", path, strerror(errno), remedy);
+    report("--join needs a secret between the nodes, and '%s' cannot be made: %s; %s", path, strerror(errno), remedy);
     return EXIT_USAGE;
 }
 
@@ -136,7 +137,8 @@ int join_secret_has_own(void)
 void join_secret_explain(const char *own_file)
 {
     if (*own_file)
-        say("the secret here is in '%s'; where nodes do not share the home folder each has one of its own: copy node "
+        report(
+            "the secret here is in '%s'; where nodes do not share the home folder each has one of its own: copy node "
             "0's to the others, or give all nodes the same --secret-file or HALAY_SECRET",
             own_file);
 }

@@ -20,7 +20,7 @@
 enum { PATIENCE_MS = 2000, PAUSE_MS = 100, FIRST = PENDING_FIRST, ACCEPTS = 64 };
 enum { FD_LISTENER, FD_WATCHED }; /* the first two of fds */
 
-enum heard { UNPROVEN, PROVEN, REFUSED };
+enum pending_result { UNPROVEN, PROVEN, REFUSED };
 
 void pending_init(struct pending *s, int listener, const unsigned char secret[HALAY_SECRET_BYTES])
 {
@@ -61,7 +61,7 @@ static const unsigned char *mark_of(const struct halay_answer *answer)
 
 static int is_repeated(const struct pending *s, const struct halay_answer *answer)
 {
-    size_t known = s->heard < PENDING_HELLOS ? s->heard : PENDING_HELLOS;
+    size_t known = s->hello_count < PENDING_HELLOS ? s->hello_count : PENDING_HELLOS;
 
     for (size_t i = 0; i < known; i++)
         if (!memcmp(s->hellos[i], mark_of(answer), PENDING_MARK))
@@ -87,7 +87,7 @@ static void note_refused(struct pending *s, size_t i, enum halay_status status)
 }
 
 /* Reads what has arrived on this connection. */
-static enum heard pending_read(struct pending *s, size_t i)
+static enum pending_result pending_read(struct pending *s, size_t i)
 {
     struct halay_answer *answer = &s->at[i].answer;
     int was_known = answer->is_known;
@@ -102,7 +102,7 @@ static enum heard pending_read(struct pending *s, size_t i)
     if (answer->is_known && !was_known) {
         if (is_repeated(s, answer))
             return REFUSED;
-        memcpy(s->hellos[s->heard++ % PENDING_HELLOS], mark_of(answer), PENDING_MARK);
+        memcpy(s->hellos[s->hello_count++ % PENDING_HELLOS], mark_of(answer), PENDING_MARK);
     }
     return answer->is_done ? PROVEN : UNPROVEN;
 }
@@ -150,16 +150,16 @@ static void pending_accept(struct pending *s)
 static int take_proven(struct pending *s, struct tunnel *tunnel, uint32_t *purpose)
 {
     for (size_t i = FIRST; i < s->count;) {
-        enum heard heard = UNPROVEN;
+        enum pending_result result = UNPROVEN;
         if (s->at[i].answer.is_done || s->fds[i].revents)
-            heard = pending_read(s, i);
-        if (heard == PROVEN) {
+            result = pending_read(s, i);
+        if (result == PROVEN) {
             tunnel->session = s->at[i].answer.session;
             *purpose = halay_answer_purpose(&s->at[i].answer);
             tunnel->fd = pending_remove(s, i);
             return 1;
         }
-        if (heard == REFUSED)
+        if (result == REFUSED)
             close(pending_remove(s, i));
         else
             i++;

@@ -27,7 +27,7 @@ struct pending {
     const unsigned char *secret; /* borrowed */
     /* The last bytes of the newest right hellos: a caller that repeats one does not hold the secret. */
     unsigned char hellos[PENDING_HELLOS][PENDING_MARK];
-    size_t heard;
+    size_t hello_count;
     enum halay_status refused;             /* the last refusal of a caller that speaks this protocol; HALAY_OK: none */
     char refused_from[HALAY_ADDRESS_TEXT]; /* its address */
 };

@@ -130,7 +130,7 @@ static void progress_direction(void *context)
 }
 
 /* Returns nonzero if a leading line has more to pass on. */
-static int must_go_on(const struct direction *all)
+static int must_continue(const struct direction *all)
 {
     for (int i = 0; i < RELAY_LINES; i++)
         if (all[i].line->is_leading && !all[i].is_finished)
@@ -153,7 +153,7 @@ static enum halay_status relay_loop(struct direction *all, int silence_ms)
     struct halay_loop loop;
 
     halay_loop_init(&loop);
-    while (status == HALAY_OK && must_go_on(all)) {
+    while (status == HALAY_OK && must_continue(all)) {
         for (struct direction *d = all; d < all + RELAY_LINES; d++)
             if (!d->is_finished)
                 halay_loop_watch(&loop, d->count ? d->to : d->from, d->count ? POLLOUT : POLLIN, progress_direction, d);
@@ -203,7 +203,7 @@ static const char *name_cause(enum halay_status status)
     }
 }
 
-void relay_say(enum halay_status status)
+void relay_report(enum halay_status status)
 {
-    say("the connection is closed: %s", name_cause(status));
+    report("the connection is closed: %s", name_cause(status));
 }

@@ -31,6 +31,6 @@ struct relay_line {
  * HALAY_ERR_NO_MEMORY; HALAY_ERR_SYSTEM. SIGPIPE must be ignored or blocked. */
 enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int silence_ms);
 /* Report such an error. */
-void relay_say(enum halay_status status);
+void relay_report(enum halay_status status);
 
 #endif

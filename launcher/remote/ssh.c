@@ -41,63 +41,63 @@ static const char *agent_path(const struct options *options, char *own, size_t s
 }
 
 /* Quoted for any shell. No quoting survives all shells, so a path with a quote is not supported. */
-static void add_agent(struct words *words, const struct options *options, int is_shell)
+static void add_agent(struct args *args, const struct options *options, int is_shell)
 {
     char own[PATH_MAX];
     const char *path = agent_path(options, own, sizeof own);
 
     if (is_shell) {
         const char *quote = path[strcspn(path, " \t'\"\\$&;()<>|*?[]#~!`{}")] ? "'" : "";
-        words_addf(words, "exec %s%s%s --agent", quote, path, quote);
+        args_addf(args, "exec %s%s%s --agent", quote, path, quote);
     } else {
-        words_add(words, path);
-        words_add(words, "--agent");
+        args_add(args, path);
+        args_add(args, "--agent");
     }
 }
 
-static void add_srun_variables(struct words *words)
+static void add_srun_variables(struct args *args)
 {
     static const char *const harmful[] = { "SLURM_LABELIO",     "SLURM_STDINMODE", "SLURM_STDOUTMODE",
                                            "SLURM_STDERRMODE",  "SLURM_EXACT",     "SLURM_CPUS_PER_TASK",
                                            "SRUN_CPUS_PER_TASK" };
 
-    words_add(words, "env");
+    args_add(args, "env");
     for (size_t i = 0; i < sizeof harmful / sizeof *harmful; i++) {
-        words_add(words, "-u");
-        words_add(words, harmful[i]);
+        args_add(args, "-u");
+        args_add(args, harmful[i]);
     }
 }
 
-int ssh_words(const struct options *options, const char *host, struct words *words)
+int ssh_args(const struct options *options, const char *host, struct args *args)
 {
-    struct words command = { 0 };
+    struct args command = { 0 };
 
-    if (!words_split(&command, options->ssh ? options->ssh : "ssh") || !command.count) {
-        words_fini(&command);
+    if (!args_split(&command, options->ssh ? options->ssh : "ssh") || !command.count) {
+        args_fini(&command);
         return 0;
     }
     const int is_srun = is_program(command.at[0], "srun");
     if (is_srun)
-        add_srun_variables(words);
-    words_add_all(words, command.at);
+        add_srun_variables(args);
+    args_add_all(args, command.at);
     if (is_program(command.at[0], "ssh")) {
         static const char *const fixed[] = {
             "-T", "-x", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", "-o", "BatchMode=yes", "-o"
         };
         for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-            words_add(words, fixed[i]);
-        words_addf(words, "ConnectTimeout=%d", CONNECT_S);
+            args_add(args, fixed[i]);
+        args_addf(args, "ConnectTimeout=%d", CONNECT_S);
     }
-    words_fini(&command);
+    args_fini(&command);
     if (options->ssh_port) {
-        words_add(words, "-p");
-        words_addf(words, "%d", options->ssh_port);
+        args_add(args, "-p");
+        args_addf(args, "%d", options->ssh_port);
     }
     if (options->ssh_identity) {
-        words_add(words, "-i");
-        words_add(words, options->ssh_identity);
+        args_add(args, "-i");
+        args_add(args, options->ssh_identity);
     }
-    words_add(words, host);
-    add_agent(words, options, !is_srun);
-    return !words->has_failed;
+    args_add(args, host);
+    add_agent(args, options, !is_srun);
+    return !args->has_failed;
 }

@@ -8,7 +8,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/common/command_line.h"
 
-/* Append the words of one call; words started with zeros and is the caller's to fini. 0: no memory. */
-int ssh_words(const struct options *options, const char *host, struct words *words);
+/* Append the arguments of one call; args started with zeros and is the caller's to fini. 0: no memory. */
+int ssh_args(const struct options *options, const char *host, struct args *args);
 
 #endif

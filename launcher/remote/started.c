@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *start_variable(const struct surroundings *from, const char *name)
+static const char *start_variable(const struct environment *from, const char *name)
 {
     const char *value = from->variable(from->arg, name);
 
@@ -35,7 +35,7 @@ static void add_variable(struct node_job *job, const char *name, const char *val
 }
 
 /* 0, or an exit code (reported). */
-static int take_number(const struct surroundings *from, const char *name, long least, long most, int *number)
+static int take_number(const struct environment *from, const char *name, long least, long most, int *number)
 {
     const char *text = start_variable(from, name);
     long value;
@@ -43,7 +43,7 @@ static int take_number(const struct surroundings *from, const char *name, long l
     if (!text)
         return 0;
     if (halay_parse_long(text, least, most, &value) != HALAY_OK) {
-        say("%s: '%.60s' is not a whole number from %ld to %ld", name, text, least, most);
+        report("%s: '%.60s' is not a whole number from %ld to %ld", name, text, least, most);
         return EXIT_USAGE;
     }
     *number = (int)value;
@@ -53,24 +53,24 @@ static int take_number(const struct surroundings *from, const char *name, long l
 /* ---- where they meet --------------------------------------------------------------------------------------------- */
 
 /* Node 0 may know itself as localhost, which is not what the others call it. */
-static void set_meet(struct node_job *job, const char *host, const char *port)
+static void set_rendezvous(struct node_job *job, const char *host, const char *port)
 {
     char own[STARTED_HOST_MAX] = "";
     int is_loopback = !strcmp(host, "localhost") || !strncmp(host, "127.", 4) || !strcmp(host, "::1");
 
     if (is_loopback && job->node == 0 && gethostname(own, sizeof own - 1) == 0 && *own)
         host = own;
-    snprintf(job->meet, sizeof job->meet, strchr(host, ':') ? "[%s]%s%s" : "%s%s%s", host, port ? ":" : "",
+    snprintf(job->rendezvous, sizeof job->rendezvous, strchr(host, ':') ? "[%s]%s%s" : "%s%s%s", host, port ? ":" : "",
              port ? port : "");
 }
 
-static void find_meet(const struct surroundings *from, const char *const names[2], struct node_job *job)
+static void find_rendezvous(const struct environment *from, const char *const names[2], struct node_job *job)
 {
     const char *host = start_variable(from, names[0]), *port = start_variable(from, names[1]);
 
     if (!host)
         return;
-    set_meet(job, host, port);
+    set_rendezvous(job, host, port);
     add_variable(job, names[0], host);
 }
 
@@ -86,7 +86,7 @@ static int take_nodes(const char *text, struct node_job *job)
     snprintf(first, sizeof first, "%.*s", (int)strcspn(text, ":"), text);
     if (halay_parse_long(first, 1, RANKS_MAX, &least) != HALAY_OK ||
         halay_parse_long(colon ? colon + 1 : text, least, RANKS_MAX, &most) != HALAY_OK) {
-        say("PET_NNODES: '%.60s' is not a number of nodes", text);
+        report("PET_NNODES: '%.60s' is not a number of nodes", text);
         return EXIT_USAGE;
     }
     job->nodes = (int)most;
@@ -94,7 +94,7 @@ static int take_nodes(const char *text, struct node_job *job)
     return 0;
 }
 
-static int find_pet(const struct surroundings *from, struct node_job *job)
+static int find_pet(const struct environment *from, struct node_job *job)
 {
     static const char *const pet_master[] = { "PET_MASTER_ADDR", "PET_MASTER_PORT" };
     static const char *const master[] = { "MASTER_ADDR", "MASTER_PORT" };
@@ -114,19 +114,19 @@ static int find_pet(const struct surroundings *from, struct node_job *job)
         code = take_number(from, "PET_NPROC_PER_NODE", 1, RANKS_MAX, &job->per_node);
     if (!code)
         code = take_number(from, "PET_MAX_RESTARTS", 0, RESTARTS_MAX, &job->max_restarts);
-    if (endpoint && strlen(endpoint) < sizeof job->meet) {
-        snprintf(job->meet, sizeof job->meet, "%s", endpoint);
+    if (endpoint && strlen(endpoint) < sizeof job->rendezvous) {
+        snprintf(job->rendezvous, sizeof job->rendezvous, "%s", endpoint);
         add_variable(job, "PET_RDZV_ENDPOINT", endpoint);
     }
-    if (!*job->meet)
-        find_meet(from, pet_master, job);
-    if (!*job->meet)
-        find_meet(from, master, job);
+    if (!*job->rendezvous)
+        find_rendezvous(from, pet_master, job);
+    if (!*job->rendezvous)
+        find_rendezvous(from, master, job);
     return code;
 }
 
 /* RANK is the node's if no variable has the number of a rank on the node. */
-static int find_torch(const struct surroundings *from, struct node_job *job)
+static int find_torch(const struct environment *from, struct node_job *job)
 {
     static const char *const master[] = { "MASTER_ADDR", "MASTER_PORT" };
 
@@ -138,7 +138,7 @@ static int find_torch(const struct surroundings *from, struct node_job *job)
         return code;
     add_variable(job, "WORLD_SIZE", start_variable(from, "WORLD_SIZE"));
     add_variable(job, "RANK", start_variable(from, "RANK"));
-    find_meet(from, master, job);
+    find_rendezvous(from, master, job);
     return 0;
 }
 
@@ -156,7 +156,7 @@ static const struct platform {
     { "a JAXJob", "NUM_PROCESSES", "PROCESS_ID", "COORDINATOR_ADDRESS", "COORDINATOR_PORT", NULL },
 };
 
-static const struct platform *find_platform(const struct surroundings *from)
+static const struct platform *find_platform(const struct environment *from)
 {
     for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
         if (start_variable(from, platforms[i].nodes) && start_variable(from, platforms[i].node) &&
@@ -166,7 +166,7 @@ static const struct platform *find_platform(const struct surroundings *from)
     return NULL;
 }
 
-static int find_numbered(const struct surroundings *from, const struct platform *p, struct node_job *job)
+static int find_numbered(const struct environment *from, const struct platform *p, struct node_job *job)
 {
     const char *host = start_variable(from, p->host);
     char first_line[STARTED_HOST_MAX];
@@ -185,7 +185,7 @@ static int find_numbered(const struct surroundings *from, const struct platform 
     job->node = job->node == first ? 0 : job->node + (job->node < first);
     snprintf(first_line, sizeof first_line, "%.*s", host ? (int)strcspn(host, "\r\n") : 9, host ? host : "localhost");
     if (host || job->node == 0)
-        set_meet(job, first_line, p->port ? start_variable(from, p->port) : NULL);
+        set_rendezvous(job, first_line, p->port ? start_variable(from, p->port) : NULL);
     return 0;
 }
 
@@ -212,16 +212,16 @@ static int take_cluster(const char *name, const char *const *pools, const json_t
     if (job->nodes < 2 || !task)
         return 0;
     if (job->node < 0) {
-        say("%s: task '%s' is not on a host that runs ranks: start halayrun on the others only", name,
-            type ? type : "");
+        report("%s: task '%s' is not on a host that runs ranks: start halayrun on the others only", name,
+               type ? type : "");
         return EXIT_USAGE;
     }
     snprintf(job->variables, sizeof job->variables, "%s: %s %ld of %d hosts", name, type, index, job->nodes);
-    snprintf(job->meet, sizeof job->meet, "%s", first ? first : "");
+    snprintf(job->rendezvous, sizeof job->rendezvous, "%s", first ? first : "");
     return 0;
 }
 
-static int find_cluster(const struct surroundings *from, const char *name, const char *launcher,
+static int find_cluster(const struct environment *from, const char *name, const char *launcher,
                         const char *const *pools, struct node_job *job)
 {
     const char *text = start_variable(from, name);
@@ -232,7 +232,7 @@ static int find_cluster(const struct surroundings *from, const char *name, const
         return 0;
     json_t *config = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     if (!config) {
-        say("%s, line %d, column %d: not JSON: %s", name, error.line, error.column, error.text);
+        report("%s, line %d, column %d: not JSON: %s", name, error.line, error.column, error.text);
         return EXIT_USAGE;
     }
     job->launcher = launcher;
@@ -245,21 +245,21 @@ static int find_cluster(const struct surroundings *from, const char *name, const
 /* ---- an Indexed Job ---------------------------------------------------------------------------------------------- */
 
 /* Its pods know their indices, and not how many they are. */
-static int find_indexed(const struct surroundings *from, int nodes, struct node_job *job)
+static int find_indexed(const struct environment *from, int nodes, struct node_job *job)
 {
     job->launcher = "an Indexed Job";
     job->nodes = nodes;
     int code = take_number(from, "JOB_COMPLETION_INDEX", 0, nodes - 1, &job->node);
     if (code) {
-        say("--nnodes is the number of the Job's pods, its 'completions'");
+        report("--nnodes is the number of the Job's pods, its 'completions'");
         return code;
     }
     add_variable(job, "JOB_COMPLETION_INDEX", start_variable(from, "JOB_COMPLETION_INDEX"));
-    job->lacks = indexed_job_first_of_this(job->node, job->meet, sizeof job->meet);
+    job->lacks = indexed_job_first_of_this(job->node, job->rendezvous, sizeof job->rendezvous);
     return 0;
 }
 
-int started_find(const struct surroundings *from, int nodes, struct node_job *job)
+int started_find(const struct environment *from, int nodes, struct node_job *job)
 {
     static const char *const tf_pools[] = { "chief", "master", "worker", NULL };
     static const char *const vertex_pools[] = { "workerpool0", "workerpool1", "workerpool2", "workerpool3", NULL };
@@ -297,7 +297,7 @@ void started_write_line(const struct node_job *job, char *line, size_t size)
         n += snprintf(line + n, size - (size_t)n, " --max-restarts %d", job->max_restarts);
     if (job->node >= 0)
         n += snprintf(line + n, size - (size_t)n, " --node-rank %d", job->node);
-    snprintf(line + n, size - (size_t)n, " --join %s", *job->meet ? job->meet : "HOST");
+    snprintf(line + n, size - (size_t)n, " --join %s", *job->rendezvous ? job->rendezvous : "HOST");
 }
 
 static int has_secret(const struct options *options)
@@ -312,13 +312,13 @@ static int refuse_nodes(const struct options *options, const struct node_job *jo
     char line[STARTED_HOST_MAX + 64];
 
     started_write_line(job, line, sizeof line);
-    const char *lacks = job->lacks   ? job->lacks
-                        : *job->meet ? "they need a secret, in HALAY_SECRET or a file that all have"
-                                     : "where they meet is not known";
-    say("%s has started halayrun on %s%d nodes (%s), and each would train a model of its own. To start one job: %s; "
-        "then: halayrun %s%s PROGRAM. For a job on each node: --nnodes 1",
-        job->launcher, job->least_nodes ? "up to " : "", job->nodes, job->variables, lacks, line,
-        options->secret_file ? "" : " --secret-file FILE");
+    const char *lacks = job->lacks         ? job->lacks
+                        : *job->rendezvous ? "they need a secret, in HALAY_SECRET or a file that all have"
+                                           : "where they meet is not known";
+    report("%s has started halayrun on %s%d nodes (%s), and each would train a model of its own. To start one job: %s; "
+           "then: halayrun %s%s PROGRAM. For a job on each node: --nnodes 1",
+           job->launcher, job->least_nodes ? "up to " : "", job->nodes, job->variables, lacks, line,
+           options->secret_file ? "" : " --secret-file FILE");
     return EXIT_USAGE;
 }
 
@@ -330,19 +330,19 @@ static int is_given(const struct options *options, const char *name)
     return 0;
 }
 
-static int join_nodes(struct options *options, const struct node_job *job, char meet[STARTED_HOST_MAX])
+static int join_nodes(struct options *options, const struct node_job *job, char rendezvous[STARTED_HOST_MAX])
 {
     char line[STARTED_HOST_MAX + 64];
 
-    if (!*job->meet || !has_secret(options))
+    if (!*job->rendezvous || !has_secret(options))
         return refuse_nodes(options, job);
     if (options->nodes && options->nodes != job->nodes) {
-        say("--nnodes %d: %s has started halayrun on %d nodes (%s)", options->nodes, job->launcher, job->nodes,
-            job->variables);
+        report("--nnodes %d: %s has started halayrun on %d nodes (%s)", options->nodes, job->launcher, job->nodes,
+               job->variables);
         return EXIT_USAGE;
     }
-    snprintf(meet, STARTED_HOST_MAX, "%s", job->meet);
-    options->join = meet;
+    snprintf(rendezvous, STARTED_HOST_MAX, "%s", job->rendezvous);
+    options->join = rendezvous;
     if (!options->nodes)
         options->least_nodes = job->least_nodes;
     options->nodes = job->nodes;
@@ -353,27 +353,27 @@ static int join_nodes(struct options *options, const struct node_job *job, char 
     if (!options->per_host && !options->ranks)
         options->per_host = job->per_node;
     started_write_line(job, line, sizeof line);
-    say("part of the job of %s (%s): %s", job->launcher, job->variables, line);
+    report("part of the job of %s (%s): %s", job->launcher, job->variables, line);
     return 0;
 }
 
 static int refuse_ranks(const char *launcher, int size, const char *variables)
 {
-    say("%s has started halayrun itself %d times (%s), and each would start all ranks: start it once; or start the "
-        "program itself, if it can meet by this launcher. For a job of each one's own: --nnodes 1",
-        launcher, size, variables);
+    report("%s has started halayrun itself %d times (%s), and each would start all ranks: start it once; or start the "
+           "program itself, if it can meet by this launcher. For a job of each one's own: --nnodes 1",
+           launcher, size, variables);
     return EXIT_USAGE;
 }
 
 /* An index does not prove that several pods belong together: jobs of one pod each have it, too. */
 static void note_index(const char *index)
 {
-    say("pod %s of an Indexed Job (JOB_COMPLETION_INDEX): this is a job of its own; to make the pods one: halayrun "
-        "--nnodes N PROGRAM, where N is the Job's 'completions', and HALAY_SECRET from a Secret",
-        index);
+    report("pod %s of an Indexed Job (JOB_COMPLETION_INDEX): this is a job of its own; to make the pods one: halayrun "
+           "--nnodes N PROGRAM, where N is the Job's 'completions', and HALAY_SECRET from a Secret",
+           index);
 }
 
-int started_join(const struct surroundings *from, struct options *options, char meet[STARTED_HOST_MAX])
+int started_join(const struct environment *from, struct options *options, char rendezvous[STARTED_HOST_MAX])
 {
     struct halay_launchers launchers = { 0 };
     struct node_job job;
@@ -390,11 +390,12 @@ int started_join(const struct surroundings *from, struct options *options, char 
     if (is_list && (options->ssh || options->mpi))
         return 0; /* from this host to the others */
     if (code || job.nodes)
-        return code ? code : join_nodes(options, &job, meet);
+        return code ? code : join_nodes(options, &job, rendezvous);
     if (launchers.other_job.size > 1 && !is_list)
         return refuse_ranks(launchers.other_job.launcher, launchers.other_job.size, launchers.other_job.variables);
     if (role && !strcmp(role, "worker")) {
-        say("this is a worker's pod of an MPIJob (K_MPI_JOB_ROLE): start halayrun in the launcher's pod. For a job of "
+        report(
+            "this is a worker's pod of an MPIJob (K_MPI_JOB_ROLE): start halayrun in the launcher's pod. For a job of "
             "this pod's own: --nnodes 1");
         return EXIT_USAGE;
     }

@@ -16,7 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { TRY_MS = 5000, PAUSE_US = 500000, SAY_FIRST_MS = 5000, SAY_MS = 30000, REFUSALS = 3 };
+enum { TRY_MS = 5000, PAUSE_US = 500000, REPORT_FIRST_MS = 5000, REPORT_MS = 30000, REFUSALS = 3 };
 
 /* ---- connect ----------------------------------------------------------------------------------------------------- */
 
@@ -78,7 +78,7 @@ static enum halay_status try_to_open(const struct tunnel_end *end, uint32_t purp
 enum halay_status tunnel_open(const struct tunnel_end *end, uint32_t purpose, int64_t deadline_us,
                               struct tunnel *tunnel, char *why, size_t size)
 {
-    int64_t began_us = halay_now_us(), say_us = halay_deadline_us(SAY_FIRST_MS);
+    int64_t began_us = halay_now_us(), report_us = halay_deadline_us(REPORT_FIRST_MS);
     char reason[256];
 
     for (int refusals = 0;;) {
@@ -89,13 +89,13 @@ enum halay_status tunnel_open(const struct tunnel_end *end, uint32_t purpose, in
         int seconds = (int)((halay_now_us() - began_us) / 1000000);
         if (halay_deadline_passed(deadline_us) || refusals == REFUSALS) {
             snprintf(why, size, "host '%s' cannot be reached after %d s: %s", end->host, seconds, reason);
-            say("%s", why);
+            report("%s", why);
             return status;
         }
-        if (halay_deadline_passed(say_us)) {
-            say("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", end->host, seconds,
-                reason);
-            say_us = halay_deadline_us(SAY_MS);
+        if (halay_deadline_passed(report_us)) {
+            report("waiting for host '%s' (%d s so far): %s; start halayrun on every host of the job", end->host,
+                   seconds, reason);
+            report_us = halay_deadline_us(REPORT_MS);
         }
         usleep(PAUSE_US);
     }
@@ -110,7 +110,7 @@ int tunnel_carry(const struct tunnel_pair *pair)
 
     if (halay_cipher_create(&pair->frames.session, &first) != HALAY_OK ||
         halay_cipher_create(&pair->errors.session, &second) != HALAY_OK) {
-        say_no_memory();
+        report_no_memory();
         halay_cipher_destroy(first);
         return EXIT_SSH;
     }
@@ -124,7 +124,7 @@ int tunnel_carry(const struct tunnel_pair *pair)
     if (complaints >= 0)
         dup2(complaints, STDERR_FILENO);
     if (status != HALAY_OK) {
-        relay_say(status);
+        relay_report(status);
         code = EXIT_SSH;
     }
     halay_cipher_destroy(first);

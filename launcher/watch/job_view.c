@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const state_words[] = { "starting", "running", "waiting", "left", "failed" };
+static const char *const state_names[] = { "starting", "running", "waiting", "left", "failed" };
 
 /* The rank's state in a word: what its process does, and while it runs what its engine does. */
 static const char *state_of(const struct rank_view *rank)
@@ -26,7 +26,7 @@ static const char *state_of(const struct rank_view *rank)
     case RANK_IS_NOT_HERE:
         return "elsewhere";
     default:
-        return rank->sample.state <= SAMPLE_FAILED ? state_words[rank->sample.state] : "?";
+        return rank->sample.state <= SAMPLE_FAILED ? state_names[rank->sample.state] : "?";
     }
 }
 

@@ -89,14 +89,14 @@ static json_t *parse_answer(const char *answer)
     json_t *object;
 
     if (strncmp(answer, "HTTP/1.1 ", 9) || !body) {
-        say("the server there is not halayrun");
+        report("the server there is not halayrun");
         return NULL;
     }
     object = json_loads(body + 4, 0, &error);
     if (object && !strncmp(answer + 9, "200", 3))
         return object;
     const char *reason = json_string_value(json_object_get(json_object_get(object, "error"), "reason"));
-    say("it refuses to say: %.3s, %s", answer + 9, reason ? reason : "without a reason");
+    report("it refuses to say: %.3s, %s", answer + 9, reason ? reason : "without a reason");
     json_decref(object);
     return NULL;
 }
@@ -111,7 +111,7 @@ static int ask_for(const char *where, const char *token, const char *path, struc
 
     *is_gone = is_place && fd < 0;
     if (!is_place)
-        say("no place to ask at: '%s'; say PORT, HOST:PORT or unix:PATH, as --metrics has it", where);
+        report("no place to ask at: '%s'; say PORT, HOST:PORT or unix:PATH, as --metrics has it", where);
     if (fd < 0)
         return 0;
     snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: halayrun\r\nConnection: close\r\n%s%s%s\r\n", path,
@@ -248,7 +248,7 @@ static int write_record(const char *path, const char *bytes, size_t count)
     if (out && fclose(out))
         ok = 0;
     if (!ok)
-        say("cannot write '%s': %s", path, strerror(errno));
+        report("cannot write '%s': %s", path, strerror(errno));
     return ok;
 }
 
@@ -275,7 +275,7 @@ static int fetch_record(const char *where, const char *token, int rank, const ch
         buffer_fini(&answer);
     }
     if (!is_there)
-        say("the record of rank %d does not arrive", rank);
+        report("the record of rank %d does not arrive", rank);
     return ok;
 }
 
@@ -285,7 +285,7 @@ static int dump_rank(const char *where, const char *token, const json_t *rank, c
     int number = (int)number_at(rank, "rank");
 
     if (!json_object_get(rank, "record")) {
-        say("rank %d keeps no record (yet)", number);
+        report("rank %d keeps no record (yet)", number);
         return 0;
     }
     snprintf(path, sizeof path, "%.*s/rank-%d.flight", PATH_MAX - 64, folder, number);
@@ -300,7 +300,7 @@ static int dump_records(const char *where, const char *token, const json_t *answ
     int copied = 0;
 
     if (mkdir(folder, 0777) && errno != EEXIST) {
-        say("cannot make folder '%s': %s", folder, strerror(errno));
+        report("cannot make folder '%s': %s", folder, strerror(errno));
         return 1;
     }
     json_array_foreach(json_object_get(answer, "ranks"), i, rank)
@@ -338,6 +338,6 @@ int status_run(const char *where, const char *token, const char *dump_folder)
         return code;
     }
     if (is_gone)
-        say("no halayrun answers at '%s': %s", where, strerror(errno));
+        report("no halayrun answers at '%s': %s", where, strerror(errno));
     return 1;
 }

@@ -14,13 +14,13 @@ int watch_token_read(const char *path, char token[WATCH_TOKEN_MAX])
     if (!path)
         return 0;
     if (halay_private_file_read(path, token, WATCH_TOKEN_MAX - 1, &count, why, sizeof why) != HALAY_OK) {
-        say("option --metrics-token-file: %s", why);
+        report("option --metrics-token-file: %s", why);
         return EXIT_USAGE;
     }
     token[count] = 0;
     token[strcspn(token, " \t\r\n")] = 0;
     if (*token)
         return 0;
-    say("option --metrics-token-file: '%s' is empty or begins with a blank; expected one word", path);
+    report("option --metrics-token-file: '%s' is empty or begins with a blank; expected one word", path);
     return EXIT_USAGE;
 }

@@ -45,14 +45,14 @@ int binding_plan(struct halay_log *log, enum binding wanted, int ranks, struct b
         map->why_not = cores < ranks ? "fewer cores than ranks" : "the control group allows less time than ranks need";
         if (wanted == BIND_AUTO)
             return 0;
-        say("option --bind: %d ranks want %d cores; this process may use %d cores and the time of %g", ranks, ranks,
-            cores, topology.quota);
+        report("option --bind: %d ranks want %d cores; this process may use %d cores and the time of %g", ranks, ranks,
+               cores, topology.quota);
         return 1;
     }
     map->threads = calloc(count, sizeof *map->threads);
     if (!map->threads) {
         free(threads);
-        return say_no_memory();
+        return report_no_memory();
     }
     for (size_t i = 0; i < count; i++)
         map->threads[i] = (struct bound_thread){ threads[i].number, rank_of_core(threads[i].core, cores, ranks) };

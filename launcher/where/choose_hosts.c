@@ -29,14 +29,14 @@ static int are_among(const struct host_list *some, const struct host_list *all)
 }
 
 /* 0, or an exit code. If the command line names hosts, the allocation is not needed and its errors do not matter. */
-static int ask_allocation(const struct surroundings *from, int is_needed, struct allocation *a)
+static int ask_allocation(const struct environment *from, int is_needed, struct allocation *a)
 {
     char why[1024];
 
     if (halay_environment_get("HALAY_RANK") || recognise(from, a, why, sizeof why) == HALAY_OK || !is_needed)
         return 0;
-    say("%s", why);
-    say("-H overrides it: '-H localhost:4' starts 4 ranks here");
+    report("%s", why);
+    report("-H overrides it: '-H localhost:4' starts 4 ranks here");
     return EXIT_USAGE;
 }
 
@@ -46,9 +46,9 @@ static int take_hosts(struct chosen_hosts *chosen)
     const struct allocation *a = &chosen->allocation;
 
     if (a->copies > 1) {
-        say("%s has started halayrun itself %d times, and each would start all ranks: start it once, from the job's "
-            "script",
-            allocation_name(a->kind), a->copies);
+        report("%s has started halayrun itself %d times, and each would start all ranks: start it once, from the job's "
+               "script",
+               allocation_name(a->kind), a->copies);
         return EXIT_USAGE;
     }
     chosen->hosts = &a->hosts;
@@ -78,7 +78,7 @@ int ranks_of_this_host(int per_host)
         return per_host;
     int gpus = per_host == PER_HOST_CPU ? 0 : gpus_count("");
     if (!gpus && per_host == PER_HOST_GPU)
-        say("option --nproc-per-node gpu: no GPU is found on this host");
+        report("option --nproc-per-node gpu: no GPU is found on this host");
     if (gpus || per_host == PER_HOST_GPU || halay_topology_load(NULL, &topology) != HALAY_OK)
         return gpus;
     return halay_topology_ranks(&topology);
@@ -92,13 +92,13 @@ static int take_per_host(struct options *options, struct host_list *hosts)
     if (!ranks)
         return EXIT_USAGE;
     if (options->discovery_script) {
-        say("option --nproc-per-node: with --host-discovery-script the script gives it, or --slots-per-host");
+        report("option --nproc-per-node: with --host-discovery-script the script gives it, or --slots-per-host");
         return EXIT_USAGE;
     }
     for (size_t i = 0; i < hosts->count; i++)
         hosts->at[i].slots = ranks;
     if (!hosts->count && options->ranks > ranks) {
-        say("option -np: %d ranks on one host, and --nproc-per-node allows %d", options->ranks, ranks);
+        report("option -np: %d ranks on one host, and --nproc-per-node allows %d", options->ranks, ranks);
         return EXIT_USAGE;
     }
     if (!hosts->count && !options->ranks)
@@ -106,7 +106,7 @@ static int take_per_host(struct options *options, struct host_list *hosts)
     return 0;
 }
 
-int choose_hosts(const struct surroundings *from, struct options *options, struct chosen_hosts *chosen)
+int choose_hosts(const struct environment *from, struct options *options, struct chosen_hosts *chosen)
 {
     struct allocation *a = &chosen->allocation;
 
@@ -130,14 +130,14 @@ int choose_hosts(const struct surroundings *from, struct options *options, struc
     if (!options->ranks)
         options->ranks = is_named || options->per_host || !a->hosts.count ? hosts_ranks(chosen->hosts) : a->ranks;
     if (!options->ranks) {
-        say("how many ranks? give -np N");
+        report("how many ranks? give -np N");
         halay_command_line_print_help(&options_line, stderr);
         return EXIT_USAGE;
     }
     if (!options->ssh && a->remote_shell && are_among(chosen->hosts, &a->hosts))
         options->ssh = a->remote_shell;
     if (options->verbose && chosen->hosts == &a->hosts)
-        say("the hosts are those of %s: see --explain", allocation_name(a->kind));
+        report("the hosts are those of %s: see --explain", allocation_name(a->kind));
     return 0;
 }
 

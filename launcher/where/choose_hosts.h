@@ -18,7 +18,7 @@ struct chosen_hosts {
 /* A halayrun that is itself a rank ignores the allocation, which belongs to the outer job. Fills in options->ranks and
  * options->ssh, the latter borrowed from *chosen. 0, or an exit code (reported): malformed hosts, an allocation that
  * contradicts itself, no number of ranks. The caller calls chosen_hosts_fini in any case. */
-int choose_hosts(const struct surroundings *from, struct options *options, struct chosen_hosts *chosen);
+int choose_hosts(const struct environment *from, struct options *options, struct chosen_hosts *chosen);
 /* As many ranks as options->per_host: by default one for each GPU of this host, or else each core, as
  * its control group allows. 0, reported: there is no GPU. */
 int ranks_of_this_host(int per_host);

@@ -112,7 +112,7 @@ void discover_fini(struct discover *d)
 
 __attribute__((noreturn)) static void be_script(const char *script, pid_t parent, int out)
 {
-    char *words[] = { (char *)script, NULL };
+    char *args[] = { (char *)script, NULL };
     sigset_t none;
     int in = open("/dev/null", O_RDONLY);
 
@@ -122,7 +122,7 @@ __attribute__((noreturn)) static void be_script(const char *script, pid_t parent
     if (getppid() != parent || in < 0 || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
         sigprocmask(SIG_SETMASK, &none, NULL) < 0)
         _exit(EXIT_NOT_FOUND);
-    execvp(script, words);
+    execvp(script, args);
     fprintf(stderr, "halayrun: cannot run '%s': %s\n", script, strerror(errno));
     fflush(stderr);
     _exit(EXIT_NOT_FOUND);

@@ -23,7 +23,7 @@ static const char *stray_option(const struct options *options)
 
 static int reject_number(const char *what, int number, const char *limit, int of)
 {
-    say("option %s: %d is %s, which is %d", what, number, limit, of);
+    report("option %s: %d is %s, which is %d", what, number, limit, of);
     return EXIT_USAGE;
 }
 
@@ -32,23 +32,23 @@ int elastic_complete(struct options *options)
     if (!options->least_ranks && !options->most_ranks && !options->discovery_script) {
         const char *stray = stray_option(options);
         if (stray)
-            say("option %s is for elastic jobs: give --min-np, --max-np or --host-discovery-script too", stray);
+            report("option %s is for elastic jobs: give --min-np, --max-np or --host-discovery-script too", stray);
         return stray ? EXIT_USAGE : 0;
     }
     options->is_elastic = 1;
     if (options->mpi) {
-        say("an elastic job (--min-np, --max-np, --host-discovery-script) and --mpi: MPI ends the whole job when a "
-            "rank is lost; "
-            "without --mpi halayrun starts the ranks itself");
+        report("an elastic job (--min-np, --max-np, --host-discovery-script) and --mpi: MPI ends the whole job when a "
+               "rank is lost; "
+               "without --mpi halayrun starts the ranks itself");
         return EXIT_USAGE;
     }
     if (options->discovery_script && (options->hosts || options->hostfile)) {
-        say("option --host-discovery-script and option %s: give one of them",
-            options->hosts ? "--hosts" : "--hostfile");
+        report("option --host-discovery-script and option %s: give one of them",
+               options->hosts ? "--hosts" : "--hostfile");
         return EXIT_USAGE;
     }
     if (!options->ranks && !options->most_ranks && !options->hosts && !options->hostfile) {
-        say("how many ranks at most? give --max-np N, or -np N");
+        report("how many ranks at most? give --max-np N, or -np N");
         return EXIT_USAGE;
     }
     if (!options->most_ranks && options->ranks)
@@ -76,17 +76,17 @@ int elastic_discover(const struct options *options, struct host_list *hosts)
     discover_init(&discover, options->discovery_script, options->slots);
     while (code < 0) {
         if (!discover_wait(&discover, hosts, why, sizeof why)) {
-            say("%s", why); /* the first time, without hosts to fall back on */
+            report("%s", why); /* the first time, without hosts to fall back on */
             code = 1;
         } else if (hosts_slots(hosts) >= (size_t)options->least_ranks) {
             code = 0;
         } else {
             if (!is_waiting++)
-                say("host discovery script '%s': %zu slots, --min-np wants %d; waiting for more",
-                    options->discovery_script, hosts_slots(hosts), options->least_ranks);
+                report("host discovery script '%s': %zu slots, --min-np wants %d; waiting for more",
+                       options->discovery_script, hosts_slots(hosts), options->least_ranks);
             hosts_fini(hosts);
             if (halay_deadline_passed(deadline_us)) {
-                say("not enough slots after %g s (--elastic-timeout)", options->elastic_timeout_ms / 1000.0);
+                report("not enough slots after %g s (--elastic-timeout)", options->elastic_timeout_ms / 1000.0);
                 code = 1;
             }
         }
@@ -107,7 +107,7 @@ int elastic_size(struct options *options, const struct host_list *hosts)
     }
     options->ranks = options->most_ranks;
     if (slots < (size_t)options->least_ranks) {
-        say("the hosts have %zu slots, --min-np wants %d", slots, options->least_ranks);
+        report("the hosts have %zu slots, --min-np wants %d", slots, options->least_ranks);
         return EXIT_USAGE;
     }
     if (slots < (size_t)options->ranks)

@@ -42,7 +42,7 @@ int gpus_count(const char *root)
     int count = count_entries(root, "/proc/driver/nvidia/gpus", is_listed);
 
     if (!count && (count = count_entries(root, "/dev", is_device)) > 0)
-        say("the driver lists no GPUs in /proc/driver/nvidia/gpus: counted /dev/nvidia0 and so on, %d", count);
+        report("the driver lists no GPUs in /proc/driver/nvidia/gpus: counted /dev/nvidia0 and so on, %d", count);
     return count;
 }
 

@@ -17,7 +17,7 @@ enum {
     NAME_BYTES = 320, /* a user's name of up to 64, '@', a host's of up to 253 */
     USER_LONGEST = 64,
     HOST_LONGEST = 253, /* as the DNS has it */
-    DIGITS_MOST = 9,    /* of a number in a range */
+    DIGITS_MAX = 9,     /* of a number in a range */
     FILE_LARGEST = 16 << 20,
 };
 
@@ -178,7 +178,7 @@ static enum halay_status expand_piece(const struct expansion *e, const char *hea
     if (dash)
         *dash = 0;
     size_t width = strlen(piece);
-    if (width > DIGITS_MOST || strlen(last) > DIGITS_MOST || !read_digits(piece, 999999999, &from) ||
+    if (width > DIGITS_MAX || strlen(last) > DIGITS_MAX || !read_digits(piece, 999999999, &from) ||
         !read_digits(last, 999999999, &to))
         return wrong_hosts(e->reader, "'%.60s': a range is numbers, like node[1-4,7]", e->whole);
     if (from > to)
@@ -216,7 +216,7 @@ static enum halay_status expand_name(const struct expansion *e, const char *head
     if (!close)
         return wrong_hosts(e->reader, "'%.60s': the bracket is not closed", e->whole);
     for (const char *at = from; at <= close; at += strcspn(at, ",]") + 1) {
-        char piece[2 * DIGITS_MOST + 2];
+        char piece[2 * DIGITS_MAX + 2];
         size_t bytes = strcspn(at, ",]");
         if (bytes >= sizeof piece)
             return wrong_hosts(e->reader, "'%.60s': a range is numbers, like node[1-4,7]", e->whole);
@@ -616,7 +616,7 @@ static size_t place_surplus(const struct host_list *list, size_t more, size_t *t
     return more;
 }
 
-static void say_too_few_slots(const struct hosts_reader *r, const struct host_list *list, size_t wanted)
+static void report_too_few_slots(const struct hosts_reader *r, const struct host_list *list, size_t wanted)
 {
     const char *host = list->count ? list->at->name : "host", *plural = list->count == 1 ? "" : "s";
     size_t slots = hosts_slots(list), each = list->count ? (wanted + list->count - 1) / list->count : wanted;
@@ -642,7 +642,7 @@ enum halay_status hosts_assign(const struct host_list *list, int ranks, int over
         left -= taken[i];
     }
     if (left && !oversubscribe) {
-        say_too_few_slots(&r, list, wanted);
+        report_too_few_slots(&r, list, wanted);
     } else if (left) {
         left = place_surplus(list, left, taken);
         if (left)

@@ -71,7 +71,7 @@ int layout_read_hosts(const struct options *options, struct host_list *hosts)
     enum halay_status status = HALAY_OK;
 
     if (options->hosts && options->hostfile) {
-        say("option --hosts and option --hostfile: give one of them");
+        report("option --hosts and option --hostfile: give one of them");
         return EXIT_USAGE;
     }
     if (options->hosts)
@@ -80,7 +80,7 @@ int layout_read_hosts(const struct options *options, struct host_list *hosts)
         status = hosts_read(options->hostfile, 1, hosts, why, sizeof why);
     if (status == HALAY_OK)
         return 0;
-    say("option %s: %s", options->hosts ? "--hosts" : "--hostfile", why);
+    report("option %s: %s", options->hosts ? "--hosts" : "--hostfile", why);
     return EXIT_USAGE;
 }
 
@@ -89,7 +89,7 @@ static int place_ranks(struct halay_log *log, const struct options *options, con
 {
     layout->at = calloc(hosts->count ? hosts->count : 1, sizeof *layout->at);
     if (!layout->at)
-        return say_no_memory();
+        return report_no_memory();
     for (int rank = 0; rank < options->ranks; rank++) {
         if (rank && host_of_rank[rank] == host_of_rank[rank - 1]) {
             layout->at[layout->count - 1].count++;
@@ -115,17 +115,17 @@ int layout_make(struct halay_log *log, const struct options *options, const stru
     *layout = (struct layout){ 0 };
     int *host_of_rank = calloc((size_t)options->ranks, sizeof *host_of_rank);
     if (!host_of_rank)
-        return say_no_memory();
+        return report_no_memory();
     if (hosts->count &&
         hosts_assign(hosts, options->ranks, options->oversubscribe, host_of_rank, why, sizeof why) != HALAY_OK) {
-        say("%s", why);
+        report("%s", why);
         code = EXIT_USAGE;
     }
     if (!code)
         code = place_ranks(log, options, hosts, this_host, host_of_rank, layout);
     free(host_of_rank);
     if (!code && options->joined && layout->count < hosts->count) {
-        say("option -np: %d ranks leave host '%s' without one", options->ranks, hosts->at[layout->count].name);
+        report("option -np: %d ranks leave host '%s' without one", options->ranks, hosts->at[layout->count].name);
         code = EXIT_USAGE;
     }
     if (code)

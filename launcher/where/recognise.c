@@ -81,8 +81,8 @@ enum halay_status find_hostfile(const struct finding *f, const char *source, con
     }
     if (!f->to->hosts.count)
         return wrong_finding(f, "%s: '%s' names no host", source, place);
-    words_addf(&f->to->remarks, "%s=%s: %zu hosts, %zu slots", source, path, f->to->hosts.count,
-               hosts_slots(&f->to->hosts));
+    args_addf(&f->to->remarks, "%s=%s: %zu hosts, %zu slots", source, path, f->to->hosts.count,
+              hosts_slots(&f->to->hosts));
     return HALAY_OK;
 }
 
@@ -105,9 +105,9 @@ static const char *environment_variable(void *arg, const char *name)
     return halay_environment_get(name);
 }
 
-struct surroundings surroundings_here(void)
+struct environment environment_here(void)
 {
-    return (struct surroundings){ .variable = environment_variable, .root = "" };
+    return (struct environment){ .variable = environment_variable, .root = "" };
 }
 
 /* ---- ranks that run already -------------------------------------------------------------------------------------- */
@@ -128,8 +128,8 @@ static enum halay_status recognise_mpi(const struct finding *f)
     const char *name = mpi_size_variable(f);
 
     f->to->is_started = 1;
-    words_addf(&f->to->remarks, "%s=%s: an MPI launcher started this process as one of that many ranks", name,
-               find_variable(f, name));
+    args_addf(&f->to->remarks, "%s=%s: an MPI launcher started this process as one of that many ranks", name,
+              find_variable(f, name));
     return find_number(f, name, 1, RANKS_MAX, &f->to->ranks);
 }
 
@@ -153,10 +153,10 @@ static enum halay_status recognise_torchrun(const struct finding *f)
     if (status == HALAY_OK)
         status = find_number(f, "RANK", 0, f->to->ranks - 1, &rank);
     if (status == HALAY_OK)
-        words_addf(&f->to->remarks,
-                   "RANK=%d, WORLD_SIZE=%d, LOCAL_RANK=%s, MASTER_ADDR=%s: torchrun, or a similar launcher, "
-                   "started this process",
-                   rank, f->to->ranks, find_variable(f, "LOCAL_RANK"), find_variable(f, "MASTER_ADDR"));
+        args_addf(&f->to->remarks,
+                  "RANK=%d, WORLD_SIZE=%d, LOCAL_RANK=%s, MASTER_ADDR=%s: torchrun, or a similar launcher, "
+                  "started this process",
+                  rank, f->to->ranks, find_variable(f, "LOCAL_RANK"), find_variable(f, "MASTER_ADDR"));
     return status;
 }
 
@@ -216,10 +216,10 @@ const char *allocation_name(enum allocation_kind kind)
     return "nothing";
 }
 
-enum halay_status recognise(const struct surroundings *surroundings, struct allocation *allocation, char *why,
+enum halay_status recognise(const struct environment *environment, struct allocation *allocation, char *why,
                             size_t size)
 {
-    const struct finding f = { surroundings, allocation, why, size };
+    const struct finding f = { environment, allocation, why, size };
     enum halay_status status = HALAY_OK;
     size_t i = 0;
 
@@ -245,7 +245,7 @@ enum halay_status recognise(const struct surroundings *surroundings, struct allo
 void allocation_fini(struct allocation *allocation)
 {
     hosts_fini(&allocation->hosts);
-    words_fini(&allocation->remarks);
+    args_fini(&allocation->remarks);
     free(allocation->this_host);
     free(allocation->interface);
     free(allocation->remote_shell);

@@ -34,23 +34,23 @@ struct allocation {
     char *interface;        /* owned: network interface to the other hosts; NULL: unknown */
     char *remote_shell;     /* owned: run as REMOTE_SHELL HOST COMMAND in place of ssh (ssh.h); NULL: ssh */
     int copies;             /* how many of this process it has started, on purpose or not; 0: one, or unknown */
-    struct words remarks;   /* owned: a line for each thing found or noticed, "SLURM_NTASKS=6: 6 ranks" */
+    struct args remarks;    /* owned: a line for each thing found or noticed, "SLURM_NTASKS=6: 6 ranks" */
 };
 
 /* The places to look at. Tests provide their own. */
-struct surroundings {
+struct environment {
     const char *(*variable)(void *arg, const char *name); /* its value, borrowed; NULL if it is absent */
     void *arg;
     const char *root; /* prepended to every path; "" for the real ones */
 };
 
 /* The environment and the files of this process. */
-struct surroundings surroundings_here(void);
+struct environment environment_here(void);
 
 /* Fills in *allocation; ALLOCATION_NONE is not an error. HALAY_ERR_FORMAT, HALAY_ERR_SYSTEM: what was recognised
  * contradicts itself or cannot be read; why (one line) names the variable or file, the place in it, and what would be
  * right; *allocation is empty except for its kind. HALAY_ERR_NO_MEMORY. */
-enum halay_status recognise(const struct surroundings *surroundings, struct allocation *allocation, char *why,
+enum halay_status recognise(const struct environment *environment, struct allocation *allocation, char *why,
                             size_t size);
 
 void allocation_fini(struct allocation *allocation); /* zeroed or filled */

@@ -63,7 +63,7 @@ static enum halay_status read_slurm_slots(const struct finding *f)
     int each = 1;
 
     if (tasks) {
-        words_addf(&f->to->remarks, "SLURM_TASKS_PER_NODE=%s: slots of each", tasks);
+        args_addf(&f->to->remarks, "SLURM_TASKS_PER_NODE=%s: slots of each", tasks);
         enum halay_status status = read_counts(f, "SLURM_TASKS_PER_NODE", tasks, 1);
         return status == HALAY_OK && cpus ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, 0) : status;
     }
@@ -71,7 +71,7 @@ static enum halay_status read_slurm_slots(const struct finding *f)
         return HALAY_OK;
     enum halay_status status = find_number(f, "SLURM_CPUS_PER_TASK", 1, SLOTS_MAX, &each);
     if (status == HALAY_OK)
-        words_addf(&f->to->remarks, "SLURM_JOB_CPUS_PER_NODE=%s, %d for a rank: slots of each", cpus, each);
+        args_addf(&f->to->remarks, "SLURM_JOB_CPUS_PER_NODE=%s, %d for a rank: slots of each", cpus, each);
     return status == HALAY_OK ? read_counts(f, "SLURM_JOB_CPUS_PER_NODE", cpus, each) : status;
 }
 
@@ -88,26 +88,26 @@ enum halay_status recognise_slurm(const struct finding *f)
 
     if (status != HALAY_OK)
         return status;
-    words_addf(&f->to->remarks, "%s=%s: %zu hosts", name, list, f->to->hosts.count);
+    args_addf(&f->to->remarks, "%s=%s: %zu hosts", name, list, f->to->hosts.count);
     status = read_slurm_slots(f);
     if (status == HALAY_OK)
         status = find_number(f, "SLURM_NTASKS", 1, SLOTS_MAX * 16, &f->to->ranks);
     if (status == HALAY_OK && f->to->ranks)
-        words_addf(&f->to->remarks, "SLURM_NTASKS=%d: ranks", f->to->ranks);
+        args_addf(&f->to->remarks, "SLURM_NTASKS=%d: ranks", f->to->ranks);
     if (status == HALAY_OK && find_variable(f, "SLURM_STEP_ID"))
         status = find_number(f, "SLURM_STEP_NUM_TASKS", 1, SLOTS_MAX * 16, &step);
     f->to->copies = step;
     if (step > 1)
-        words_addf(&f->to->remarks,
-                   "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself that often; start it once, "
-                   "in the batch script",
-                   step);
+        args_addf(&f->to->remarks,
+                  "SLURM_STEP_NUM_TASKS=%d: srun has started halayrun itself that often; start it once, "
+                  "in the batch script",
+                  step);
     if (here && !(f->to->this_host = strdup(here)))
         f->to->remarks.has_failed = 1;
     if (status == HALAY_OK && has_program(f, "srun")) {
         if (!(f->to->remote_shell = strdup(srun)))
             f->to->remarks.has_failed = 1;
-        words_add(&f->to->remarks, "srun is in PATH: called in place of ssh");
+        args_add(&f->to->remarks, "srun is in PATH: called in place of ssh");
     }
     return status;
 }
@@ -118,27 +118,27 @@ enum halay_status recognise_slurm(const struct finding *f)
 static enum halay_status read_pairs(const struct finding *f, const char *name, const char *text)
 {
     char *list = calloc(2, strlen(text) + 1);
-    size_t used = 0, words = 0;
+    size_t used = 0, args = 0;
 
     if (!list)
         return HALAY_ERR_NO_MEMORY;
-    for (const char *at = text; *(at += strspn(at, " \t")); words++) {
+    for (const char *at = text; *(at += strspn(at, " \t")); args++) {
         size_t length = strcspn(at, " \t");
-        if (words)
-            list[used++] = words % 2 ? ':' : ',';
+        if (args)
+            list[used++] = args % 2 ? ':' : ',';
         memcpy(list + used, at, length);
         used += length;
         at += length;
     }
     enum halay_status status;
-    if (words % 2)
+    if (args % 2)
         status = wrong_finding(f, "%s: '%.60s' has %zu words; alternate hosts and numbers, like 'h1 4 h2 4'", name,
-                               text, words);
+                               text, args);
     else
         status = find_hosts(f, name, list, 1);
     free(list);
     if (status == HALAY_OK)
-        words_addf(&f->to->remarks, "%s=%s: hosts with slots", name, text);
+        args_addf(&f->to->remarks, "%s=%s: hosts with slots", name, text);
     return status;
 }
 

@@ -25,7 +25,7 @@ static size_t length_without_port(const char *name)
     return colon && (!bracket || colon > bracket) ? (size_t)(colon - name) : strlen(name);
 }
 
-enum halay_status add_host_names(const struct finding *f, const char *source, const json_t *array, struct words *names)
+enum halay_status add_host_names(const struct finding *f, const char *source, const json_t *array, struct args *names)
 {
     size_t i;
     json_t *item;
@@ -36,12 +36,12 @@ enum halay_status add_host_names(const struct finding *f, const char *source, co
         const char *name = json_string_value(item);
         if (!name || !*name || strchr(name, ','))
             return wrong_finding(f, "%s: item %zu is not a host; '\"host1\"' would be one", source, i + 1);
-        words_addf(names, "%.*s", (int)length_without_port(name), name);
+        args_addf(names, "%.*s", (int)length_without_port(name), name);
     }
     return HALAY_OK;
 }
 
-enum halay_status take_host_names(const struct finding *f, const char *source, const struct words *names, int slots)
+enum halay_status take_host_names(const struct finding *f, const char *source, const struct args *names, int slots)
 {
     size_t bytes = 1;
     char *list;
@@ -72,7 +72,7 @@ enum halay_status recognise_kubernetes(const struct finding *f)
         if (find_variable(f, names[i]))
             path = find_variable(f, source = names[i]);
     if (role && strcmp(role, "launcher"))
-        words_addf(&f->to->remarks, "K_MPI_JOB_ROLE=%s: the launcher's pod is the one to start from", role);
+        args_addf(&f->to->remarks, "K_MPI_JOB_ROLE=%s: the launcher's pod is the one to start from", role);
     if (!agent && has_file(f, kubexec))
         agent = kubexec;
     const char *more = find_variable(f, "OMPI_MCA_plm_rsh_args");
@@ -81,7 +81,7 @@ enum halay_status recognise_kubernetes(const struct finding *f)
         agent = ssh;
     keep_text(f, agent, &f->to->remote_shell);
     if (agent)
-        words_addf(&f->to->remarks, "%s is called%s", agent, *ssh ? "" : " in place of ssh");
+        args_addf(&f->to->remarks, "%s is called%s", agent, *ssh ? "" : " in place of ssh");
     if (role && strcmp(role, "launcher") && !has_file(f, path))
         return HALAY_OK; /* workers have no hostfile */
     return find_hostfile(f, source, path);
@@ -91,7 +91,7 @@ enum halay_status recognise_kubernetes(const struct finding *f)
 
 /* "worker", 2: the host of the list that this one is. */
 static enum halay_status find_task(const struct finding *f, const json_t *config, size_t chiefs,
-                                   const struct words *names)
+                                   const struct args *names)
 {
     const json_t *task = json_object_get(config, "task"), *number = json_object_get(task, "index");
     const char *type = json_string_value(json_object_get(task, "type"));
@@ -110,16 +110,16 @@ static enum halay_status find_task(const struct finding *f, const json_t *config
     if (index < 0 || (size_t)index >= names->count)
         return wrong_finding(f, "TF_CONFIG: task: index: there are %zu hosts, from 0 on", names->count);
     keep_text(f, names->at[index], &f->to->this_host);
-    words_addf(&f->to->remarks,
-               "TF_CONFIG: task: this host is %s; start halayrun on one of the hosts, the first as a rule",
-               names->at[index]);
+    args_addf(&f->to->remarks,
+              "TF_CONFIG: task: this host is %s; start halayrun on one of the hosts, the first as a rule",
+              names->at[index]);
     return HALAY_OK;
 }
 
 static enum halay_status read_cluster(const struct finding *f, const json_t *config)
 {
     const json_t *cluster = json_object_get(config, "cluster"), *chief = json_object_get(cluster, "chief");
-    struct words names = { 0 };
+    struct args names = { 0 };
     enum halay_status status = HALAY_OK;
 
     if (!chief)
@@ -132,11 +132,11 @@ static enum halay_status read_cluster(const struct finding *f, const json_t *con
     if (status == HALAY_OK)
         status = take_host_names(f, "TF_CONFIG: cluster", &names, 1);
     if (status == HALAY_OK) {
-        words_addf(&f->to->remarks, "TF_CONFIG: cluster: %zu hosts, each with as many ranks as it has tasks",
-                   f->to->hosts.count);
+        args_addf(&f->to->remarks, "TF_CONFIG: cluster: %zu hosts, each with as many ranks as it has tasks",
+                  f->to->hosts.count);
         status = find_task(f, config, chiefs, &names);
     }
-    words_fini(&names);
+    args_fini(&names);
     return status;
 }
 

@@ -11,8 +11,8 @@
 struct json_t;
 
 struct finding {
-    const struct surroundings *from; /* borrowed */
-    struct allocation *to;           /* borrowed */
+    const struct environment *from; /* borrowed */
+    struct allocation *to;          /* borrowed */
     char *why;
     size_t size;
 };
@@ -35,8 +35,8 @@ enum halay_status find_number(const struct finding *f, const char *name, int lea
 
 /* Lists of hosts in JSON: append an array's strings, without their ports, to names; make names the hosts. */
 enum halay_status add_host_names(const struct finding *f, const char *source, const struct json_t *array,
-                                 struct words *names);
-enum halay_status take_host_names(const struct finding *f, const char *source, const struct words *names, int slots);
+                                 struct args *names);
+enum halay_status take_host_names(const struct finding *f, const char *source, const struct args *names, int slots);
 /* A copy of text in *place; nothing if text is NULL. */
 void keep_text(const struct finding *f, const char *text, char **place);
 

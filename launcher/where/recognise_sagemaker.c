@@ -89,13 +89,13 @@ static enum halay_status read_processes(const struct finding *f, const json_t *m
         return wrong_finding(f, "%s: %s: '%s' is not a number from 1 to %d", from, name, value, SLOTS_MAX);
     if (value) {
         *slots = (int)number;
-        words_addf(&f->to->remarks, "%s: %s: %d for each host", from, name, *slots);
+        args_addf(&f->to->remarks, "%s: %s: %d for each host", from, name, *slots);
     } else if (gpus > 0) {
         *slots = gpus;
-        words_addf(&f->to->remarks, "%d GPUs here: a rank for each, on each host", gpus);
+        args_addf(&f->to->remarks, "%d GPUs here: a rank for each, on each host", gpus);
     } else {
         *slots = 1;
-        words_add(&f->to->remarks, "no processes per host are asked for, and there is no GPU: one rank for each host");
+        args_add(&f->to->remarks, "no processes per host are asked for, and there is no GPU: one rank for each host");
     }
     return HALAY_OK;
 }
@@ -127,12 +127,12 @@ static int is_in_groups(const json_t *resources, const json_t *groups, const cha
 
 /* In a heterogeneous cluster the estimator names the groups that train together: drop the hosts of the others. */
 static enum halay_status keep_groups(const struct finding *f, const json_t *resources, const json_t *map,
-                                     struct words *names)
+                                     struct args *names)
 {
     static const char name[] = "sagemaker_distribution_instance_groups";
     const json_t *value = json_object_get(map, name);
     const char *text = json_string_value(value);
-    struct words kept = { 0 };
+    struct args kept = { 0 };
     char place[PATH_MAX], other[PATH_MAX];
     const char *from = config_file(f, parameter_file, place, sizeof place);
 
@@ -145,15 +145,15 @@ static enum halay_status keep_groups(const struct finding *f, const json_t *reso
     }
     for (size_t i = 0; i < names->count; i++)
         if (is_in_groups(resources, groups, names->at[i]))
-            words_add(&kept, names->at[i]);
+            args_add(&kept, names->at[i]);
     json_decref(groups);
     kept.has_failed |= names->has_failed;
-    words_fini(names);
+    args_fini(names);
     *names = kept;
     if (!names->count && !names->has_failed)
         return wrong_finding(f, "%s: %s: no host of %s is in these groups", from, name,
                              config_file(f, resource_file, other, sizeof other));
-    words_addf(&f->to->remarks, "%s: %s: %zu hosts train together", from, name, names->count);
+    args_addf(&f->to->remarks, "%s: %s: %zu hosts train together", from, name, names->count);
     return HALAY_OK;
 }
 
@@ -161,14 +161,14 @@ static enum halay_status keep_groups(const struct finding *f, const json_t *reso
 static void remark_sagemaker(const struct finding *f)
 {
     char place[PATH_MAX];
-    const char *said = find_variable(f, "SM_CURRENT_HOST"), *preload = find_variable(f, "LD_PRELOAD");
+    const char *named = find_variable(f, "SM_CURRENT_HOST"), *preload = find_variable(f, "LD_PRELOAD");
 
-    if (said && f->to->this_host && strcmp(said, f->to->this_host))
-        words_addf(&f->to->remarks, "SM_CURRENT_HOST=%s is another host's, passed on by mpirun: %s counts", said,
-                   config_file(f, resource_file, place, sizeof place));
+    if (named && f->to->this_host && strcmp(named, f->to->this_host))
+        args_addf(&f->to->remarks, "SM_CURRENT_HOST=%s is another host's, passed on by mpirun: %s counts", named,
+                  config_file(f, resource_file, place, sizeof place));
     if (preload && strstr(preload, "gethostname"))
-        words_addf(&f->to->remarks, "LD_PRELOAD=%s: gethostname() gives SageMaker's name of the host, not the system's",
-                   preload);
+        args_addf(&f->to->remarks, "LD_PRELOAD=%s: gethostname() gives SageMaker's name of the host, not the system's",
+                  preload);
 }
 
 /* from: the file, or the variables used in its place. */
@@ -176,7 +176,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
                                         const json_t *map)
 {
     const char *here = json_string_value(json_object_get(resources, "current_host"));
-    struct words names = { 0 };
+    struct args names = { 0 };
     char source[PATH_MAX + 16];
     int slots = 1;
 
@@ -187,7 +187,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
     if (status == HALAY_OK && !array_has(json_object_get(resources, "hosts"), here))
         status = wrong_finding(f, "%s: current_host: '%s' is not one of hosts", from, here);
     if (status == HALAY_OK) {
-        words_addf(&f->to->remarks, "%s: %zu hosts, this one is %s", from, names.count, here);
+        args_addf(&f->to->remarks, "%s: %zu hosts, this one is %s", from, names.count, here);
         keep_text(f, here, &f->to->this_host);
         keep_text(f, json_string_value(json_object_get(resources, "network_interface_name")), &f->to->interface);
         status = keep_groups(f, resources, map, &names);
@@ -196,7 +196,7 @@ static enum halay_status read_resources(const struct finding *f, const char *fro
         status = read_processes(f, map, &slots);
     if (status == HALAY_OK)
         status = take_host_names(f, source, &names, slots);
-    words_fini(&names);
+    args_fini(&names);
     return status;
 }
 
@@ -211,10 +211,10 @@ static json_t *resources_of_variables(const struct finding *f)
     json_object_set_new(resources, "current_host", json_string(find_variable(f, "SM_CURRENT_HOST")));
     if (interface)
         json_object_set_new(resources, "network_interface_name", json_string(interface));
-    words_addf(&f->to->remarks,
-               "there is no %s: SM_HOSTS and SM_CURRENT_HOST are used instead; on every host they are the "
-               "master's if mpirun passed them on",
-               config_file(f, resource_file, place, sizeof place));
+    args_addf(&f->to->remarks,
+              "there is no %s: SM_HOSTS and SM_CURRENT_HOST are used instead; on every host they are the "
+              "master's if mpirun passed them on",
+              config_file(f, resource_file, place, sizeof place));
     return resources;
 }
 

@@ -21,13 +21,13 @@ enum { FRAMES, PLAN, SETTINGS, RECORDS, READERS };
 /* In place of say.c: complaints are counted. */
 static int complaints;
 
-void say(const char *format, ...)
+void report(const char *format, ...)
 {
     (void)format;
     complaints++;
 }
 
-int say_no_memory(void)
+int report_no_memory(void)
 {
     complaints++;
     return 1;
@@ -67,7 +67,7 @@ static void read_plan(const uint8_t *bytes, size_t length)
 
     if (host_plan_read((const char *)bytes, length, &plan)) {
         require(plan.count > 0 && plan.first >= 0 && plan.first + plan.count <= plan.size, "ranks that are none");
-        require(plan.silence_ms >= SILENCE_LEAST_MS, "a host that is given up between two signs of life");
+        require(plan.silence_ms >= SILENCE_MIN_MS, "a host that is given up between two signs of life");
         require(host_plan_write(&plan, &again), "no memory");
         require(again.count == length && !memcmp(again.bytes, bytes, length), "a plan says something else");
         buffer_fini(&again);

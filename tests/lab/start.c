@@ -45,11 +45,11 @@ static int parse_hosts(const char *text, int *hosts)
     return count;
 }
 
-__attribute__((noreturn)) static void be_rank(const char *lab, int host, char **command, int words)
+__attribute__((noreturn)) static void be_rank(const char *lab, int host, char **command, int args)
 {
     const char *top = getenv("top_srcdir");
     char script[4096], number[16];
-    char **line = calloc((size_t)words + 6, sizeof *line);
+    char **line = calloc((size_t)args + 6, sizeof *line);
 
     if (!line)
         die("start");
@@ -60,7 +60,7 @@ __attribute__((noreturn)) static void be_rank(const char *lab, int host, char **
     line[2] = (char *)"enter";
     line[3] = (char *)lab;
     line[4] = number;
-    memcpy(line + 5, command, (size_t)words * sizeof *line);
+    memcpy(line + 5, command, (size_t)args * sizeof *line);
     execvp(line[0], line);
     die("sh");
 }

@@ -43,7 +43,7 @@ static void load(struct halay_log *log, struct halay_config *config, unsigned ch
         die("no secret");
 }
 
-static int meet(void)
+static int rendezvous(void)
 {
     struct halay_log log;
     struct halay_config config;
@@ -258,7 +258,7 @@ int main(int argc, char **argv)
     const char *what = argc > 1 ? argv[1] : "";
 
     if (!strcmp(what, "meet"))
-        return meet();
+        return rendezvous();
     if (!strcmp(what, "hide") && argc > 2)
         return hide(argv[2], 1);
     if (!strcmp(what, "leave") && argc > 2)

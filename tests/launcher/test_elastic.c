@@ -145,7 +145,7 @@ static void tell(const struct story *story)
                                              .timeout_us = 100000000,
                                              .start_us = 30000000,
                                              .cooldown_us = 10000000,
-                                             .cooldown_most_us = 60000000 };
+                                             .cooldown_max_us = 60000000 };
     char text[1024], *rest = text, *word, got[300];
     struct elastic e;
     int64_t now_us = 1000000;

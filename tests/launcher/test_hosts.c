@@ -351,8 +351,8 @@ static const char *explain_silence(int silence_ms, int silent_ms, int how)
     if (how & BEGUN)
         CHECK(frame_put(&link.from, FRAME_ALIVE, 0, NULL, 0));
     if (how & DOUBTED)
-        link.doubted_us = halay_now_us() - 2000 * DOUBT_LEAST_MS;
-    link.heard_us = halay_now_us() - 1000 * (int64_t)silent_ms;
+        link.doubted_us = halay_now_us() - 2000 * DOUBT_MIN_MS;
+    link.received_us = halay_now_us() - 1000 * (int64_t)silent_ms;
     link_progress(&link, 1);
     if (link.is_silent)
         link_explain(&link, why, sizeof why);
@@ -382,8 +382,8 @@ static void check_silence(void)
         { 90000, 1000, BEGUN | DOUBTED, "" },
     };
 
-    CHECK(silence_sent(SILENCE_LEAST_MS) == SILENCE_LEAST_MS && silence_sent(86400000) == 86400000);
-    CHECK(silence_sent(SILENCE_LEAST_MS - 1) == -1 && silence_sent(0) == -1 && silence_sent(-1) == -1);
+    CHECK(silence_sent(SILENCE_MIN_MS) == SILENCE_MIN_MS && silence_sent(86400000) == 86400000);
+    CHECK(silence_sent(SILENCE_MIN_MS - 1) == -1 && silence_sent(0) == -1 && silence_sent(-1) == -1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         explain_silence(cases[i].silence_ms, cases[i].silent_ms, cases[i].how);
         CHECK(!strcmp(why, cases[i].why), "case %zu: '%s', not '%s'", i, why, cases[i].why);

@@ -39,29 +39,29 @@ static struct mpi_job full_job(enum mpi_flavour flavour, const struct host_list 
 
 static void check_line(const struct mpi_job *job, const char *wanted)
 {
-    struct words line = { 0 };
+    struct args line = { 0 };
     char why[512] = "", *text = NULL;
     size_t bytes = 0;
 
     enum halay_status status = mpi_line_make(job, &line, why, sizeof why);
     FILE *out = open_memstream(&text, &bytes);
     REQUIRE(out);
-    quote_words(&line, out);
+    quote_args(&line, out);
     fclose(out);
     CHECK(status == HALAY_OK && !strcmp(text, wanted), "%s: '%s'\n  not '%s'", mpi_flavour_name(job->flavour), text,
           wanted);
     CHECK(!strstr(text, "ob1"), "UCX is off in '%s'", text);
     free(text);
-    words_fini(&line);
+    args_fini(&line);
 }
 
 static void check_refused(const struct mpi_job *job, const char *wanted)
 {
-    struct words line = { 0 };
+    struct args line = { 0 };
     char why[512] = "";
 
     CHECK(mpi_line_make(job, &line, why, sizeof why) == HALAY_ERR_ARGUMENT && strstr(why, wanted), "'%s'", why);
-    words_fini(&line);
+    args_fini(&line);
 }
 
 static void check_plain(enum mpi_flavour flavour, const char *wanted)
@@ -134,7 +134,7 @@ static void check_full_lines(void)
 static void check_large_cluster(enum mpi_flavour flavour, const char *wanted)
 {
     struct host_list hosts;
-    struct words line = { 0 };
+    struct args line = { 0 };
     char why[512];
 
     REQUIRE(hosts_parse("node[01-64]:2", 1, &hosts, why, sizeof why) == HALAY_OK);
@@ -151,7 +151,7 @@ static void check_large_cluster(enum mpi_flavour flavour, const char *wanted)
     fclose(out);
     CHECK(!strcmp(text, wanted), "'%s'", text);
     free(text);
-    words_fini(&line);
+    args_fini(&line);
     hosts_fini(&hosts);
 }
 
@@ -289,16 +289,16 @@ static void check_versions(void)
 
 static void check_words(void)
 {
-    struct words words = { 0 };
+    struct args args = { 0 };
     static const char *const wanted[] = { "-x", "two words", "it's", "", "a\"b", "c d", "\\n" };
 
-    CHECK(words_split(&words, "  -x 'two words' \"it's\"\t'' a\\\"b c\\ d '\\n' "));
-    CHECK(words.count == sizeof wanted / sizeof *wanted, "%zu", words.count);
-    for (size_t i = 0; i < words.count && i < sizeof wanted / sizeof *wanted; i++)
-        CHECK(!strcmp(words.at[i], wanted[i]), "'%s', not '%s'", words.at[i], wanted[i]);
-    CHECK(!words_split(&words, "a 'b"));
-    CHECK(words_split(&words, " "));
-    words_fini(&words);
+    CHECK(args_split(&args, "  -x 'two words' \"it's\"\t'' a\\\"b c\\ d '\\n' "));
+    CHECK(args.count == sizeof wanted / sizeof *wanted, "%zu", args.count);
+    for (size_t i = 0; i < args.count && i < sizeof wanted / sizeof *wanted; i++)
+        CHECK(!strcmp(args.at[i], wanted[i]), "'%s', not '%s'", args.at[i], wanted[i]);
+    CHECK(!args_split(&args, "a 'b"));
+    CHECK(args_split(&args, " "));
+    args_fini(&args);
 }
 
 int main(void)

@@ -66,15 +66,15 @@ static void remove_files(void)
     nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static struct surroundings surroundings_of(const char *environment)
+static struct environment surroundings_of(const char *environment)
 {
-    return (struct surroundings){ .variable = variable, .arg = (void *)(uintptr_t)environment, .root = root };
+    return (struct environment){ .variable = variable, .arg = (void *)(uintptr_t)environment, .root = root };
 }
 
 /* wanted: "a:2 b:1 np 3", then the allocation's name for this host after '@' and the interface after '%'. */
 static void check(enum allocation_kind kind, const char *environment, const char *wanted)
 {
-    const struct surroundings from = surroundings_of(environment);
+    const struct environment from = surroundings_of(environment);
     struct allocation a;
     char why[1024] = "", text[1024];
     size_t n = 0;
@@ -93,7 +93,7 @@ static void check(enum allocation_kind kind, const char *environment, const char
 
 static void check_remark(const char *environment, const char *wanted)
 {
-    const struct surroundings from = surroundings_of(environment);
+    const struct environment from = surroundings_of(environment);
     struct allocation a;
     char why[1024] = "";
     int found = 0;
@@ -107,7 +107,7 @@ static void check_remark(const char *environment, const char *wanted)
 
 static void check_wrong(const char *environment, const char *wanted)
 {
-    const struct surroundings from = surroundings_of(environment);
+    const struct environment from = surroundings_of(environment);
     struct allocation a;
     char why[1024] = "";
 
