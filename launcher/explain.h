@@ -9,7 +9,7 @@
 #include "launcher/where/recognise.h"
 #include <stdio.h>
 
-/* Print what is recognised and what follows from it. 0 or an exit code (reported). */
+/* Prints what is recognised and what follows from it. Returns 0 or an exit code (reported). */
 int explain(const struct options *options, const struct environment *environment, FILE *out);
 
 #endif

@@ -176,7 +176,7 @@ static int open_standard_streams(void)
     return 1;
 }
 
-/* Make options->folder absolute. 0, or an exit code. */
+/* Makes options->folder absolute. Returns 0, or an exit code. */
 static int find_folder(struct options *options, char *folder, size_t size)
 {
     char here[PATH_MAX] = "";

@@ -29,7 +29,7 @@ static int add_word(struct sagemaker_container *c, size_t *count, const char *te
     return 1;
 }
 
-/* Move train's options, with their values, out of parameters. */
+/* Moves train's options, with their values, out of parameters. */
 static int add_options(struct sagemaker_container *c, size_t *count)
 {
     char name[128], number[64];

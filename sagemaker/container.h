@@ -36,7 +36,7 @@ struct sagemaker_container {
     char reason[SAGEMAKER_REASON_MAX]; /* the first error; guarded by log->lock */
 };
 
-/* Look for the files, read and check them. From here on the log's first error is kept. close in any case. */
+/* Looks for the files, reads and checks them. From here on the log's first error is kept. close in any case. */
 enum halay_status sagemaker_container_open(struct halay_log *log, struct sagemaker_container *container);
 /* If code is not 0 the first error goes into the failure file, unless there is one: whoever wrote that knew more. */
 void sagemaker_container_close(struct sagemaker_container *container, int code);
@@ -46,11 +46,13 @@ int sagemaker_is_for_platform(const char *name);
 /* "" or Python's None: SDK v2's generic Estimator spells values as str() does. */
 int sagemaker_is_none(const char *text);
 
-/* Put those hyperparameters that are options of halay-tft train in front of the command line, whose own words override
- * them, and drop from it what the platform adds. The options are taken out of parameters. Borrowed until close. */
+/* Puts those hyperparameters that are options of halay-tft train in front of the command line, whose own words
+ * override them, and drops from it what the platform adds. The options are taken out of parameters. Borrowed until
+ * close. */
 enum halay_status sagemaker_complete_words(struct sagemaker_container *container, char ***argv);
 
-/* Fill in from the container what the command line leaves open, and make the folders. A status to exit with, or -1. */
+/* Fills in from the container what the command line leaves open, and makes the folders. Returns the exit status, or
+ * -1. */
 int sagemaker_find_places(struct sagemaker_container *container, struct tft_train_command *command);
 /* At the end, on rank 0: copy metrics.jsonl of this folder to where SageMaker uploads it from. */
 enum halay_status sagemaker_publish(struct sagemaker_container *container, const char *metrics);

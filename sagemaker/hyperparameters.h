@@ -8,7 +8,7 @@
 #include "halay_types.h"
 #include "launcher/common/command_line.h"
 
-/* Append what to start if the command line names no program: the script of the hyperparameter sagemaker_program or of
+/* Appends what to start if the command line names no program: the script of the hyperparameter sagemaker_program or of
  * the variable SAGEMAKER_PROGRAM, with the hyperparameters as SageMaker's toolkit spells them; or else "halay-tft
  * train", which reads them itself. folder: where to start it, "" for here. HALAY_ERR_FORMAT (reported). */
 enum halay_status sagemaker_find_program(struct args *command, char *folder, size_t size);

@@ -21,8 +21,8 @@
  * they are found or reached. */
 int sagemaker_is_meant(const struct environment *environment, const struct options *options);
 
-/* Do what options ask for, and wait for its end: halayrun's exit code. run starts the job that options describe and
- * writes the first cause of its failure to cause_fd (job_cause_read). */
+/* Does what options ask for, and waits for its end. Returns halayrun's exit code. run starts the job that options
+ * describe and writes the first cause of its failure to cause_fd (job_cause_read). */
 int sagemaker_run(struct halay_log *log, const struct environment *environment, struct options *options,
                   int (*run)(struct halay_log *log, struct options *options, int cause_fd));
 

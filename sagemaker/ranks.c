@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Do ranks run on all hosts of the job? SageMaker's SDKs easily start them on the first one only, and call that a
- * success.
+ * Returns whether ranks run on all hosts of the job. SageMaker's SDKs easily start them on the first one only, and call
+ * that a success.
  */
 #include "base/config.h"
 #include "sagemaker/container.h"

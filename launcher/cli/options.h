@@ -87,7 +87,7 @@ struct options {
     char **python_command; /* owned: the same after python3; NULL: the program is run as it is */
 };
 
-/* Parse argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint
+/* Parses argv, and the file that --config-file names, into *options (zeroed or not). 0, or the exit code of a complaint
  * that has been written to standard error. */
 int options_parse(int argc, char **argv, struct options *options);
 void options_fini(struct options *options);

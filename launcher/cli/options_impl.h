@@ -10,14 +10,14 @@
 /* The row's function where an option gives a variable its value as it is. */
 halay_option_take options_set_variable;
 
-/* Keep what was given, with a copy of its value (NULL: none); line as in struct given. NULL: no memory (reported). */
+/* Keeps what was given, with a copy of its value (NULL: none); line as in struct given. NULL: no memory (reported). */
 struct given *options_add_given(struct options *options, const struct halay_option *o, const char *value, int line);
 
-/* Check the value and set what it sets. who: "option --grace", for complaints. value outlives the options. 0 or an exit
- * code (reported). */
+/* Checks the value and sets what it sets. who: "option --grace", for complaints. value outlives the options. 0 or an
+ * exit code (reported). */
 int options_apply(struct options *options, const struct halay_option *o, const char *who, const char *value);
 
-/* Read the file of --config-file, if there is one, and apply what nothing else overrides. 0, or an exit code
+/* Reads the file of --config-file, if there is one, and applies what nothing else overrides. 0, or an exit code
  * (reported). */
 int options_apply_file(struct options *options);
 

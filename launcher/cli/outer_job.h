@@ -5,7 +5,7 @@
 #ifndef HALAY_LAUNCHER_OUTER_JOB_H
 #define HALAY_LAUNCHER_OUTER_JOB_H
 
-/* Remove what is not for our ranks: what an outer job's launcher has set for its processes, halayrun or torchrun; and
+/* Removes what is not for our ranks: what an outer job's launcher has set for its processes, halayrun or torchrun; and
  * the secret between nodes. */
 void outer_job_forget(void);
 

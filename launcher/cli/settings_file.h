@@ -25,7 +25,7 @@ struct settings_file {
     size_t count;
 };
 
-/* Read a file. 0, or an exit code of a complaint that has been made (say.h); *file can be given to fini in any case. */
+/* Reads a file. Returns 0, or an exit code (reported); *file can be given to fini in any case. */
 int settings_file_load(const char *path, struct settings_file *file);
 
 /* The same from text; name is for messages. */

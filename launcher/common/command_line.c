@@ -46,7 +46,7 @@ void args_add_all(struct args *args, char *const *list)
         args_add(args, *list);
 }
 
-/* Read one word from *text on into room, which is as large as the text; 0 if a quote is not closed. */
+/* Reads one word from *text on into room, which is as large as the text; 0 if a quote is not closed. */
 static int take_word(const char **text, char *room)
 {
     const char *c = *text;

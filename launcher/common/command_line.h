@@ -18,7 +18,7 @@ void args_add(struct args *args, const char *word); /* a copy */
 void args_addf(struct args *args, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* All arguments up to the NULL; list may be NULL. */
 void args_add_all(struct args *args, char *const *list);
-/* Split at blanks, with '...', "..." and \ as in a shell but no expansion; 0 if a quote is not closed. */
+/* Splits at blanks, with '...', "..." and \ as in a shell but no expansion; 0 if a quote is not closed. */
 int args_split(struct args *args, const char *text);
 void args_fini(struct args *args); /* zeroed or filled */
 

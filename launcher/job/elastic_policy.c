@@ -347,7 +347,7 @@ static int let_leaving_go(struct elastic *e, int64_t now_us, int64_t *wake_us, s
     return 0;
 }
 
-/* Use a free slot whose host is not left out. */
+/* Uses a free slot whose host is not left out. */
 static int start_on_free_slot(struct elastic *e, int64_t now_us, int64_t *wake_us, struct elastic_next *next)
 {
     int worker = find_worker(e, WORKER_FREE, 0);

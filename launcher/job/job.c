@@ -66,7 +66,7 @@ static void kill_all(struct job *job)
         processes_signal_descendants(SIGKILL);
 }
 
-/* Ask all to end. SIGCONT, because a stopped process could not. */
+/* Asks all ranks to end. SIGCONT, because a stopped process could not. */
 static void begin_stop(struct job *job, int signal, int grace_ms)
 {
     job->stage = JOB_STOPPING;
@@ -220,7 +220,7 @@ static void report_failure(struct job *job, int r)
     end_cause(job);
 }
 
-/* End the other ranks, too. */
+/* Ends the other ranks, too. */
 void job_end_others(struct job *job)
 {
     char names[128];
@@ -600,7 +600,7 @@ static void job_watch_deadlines(struct job *job)
         halay_loop_until(&job->loop, halay_deadline_us(link_patience_ms(&job->links[i])));
 }
 
-/* Read every stream that can be read; one that was not polled costs a call that gives EAGAIN. Each time another one is
+/* Reads every stream that can be read; one that was not polled costs a call that gives EAGAIN. Each time another one is
  * the first: if it writes without pause, it fills the sink, and the others are not read. */
 static void pass_output(struct job *job)
 {
@@ -705,7 +705,7 @@ static void job_end_leftovers(struct job *job)
         output_report(&job->output, "%d process%s left by the ranks cannot be ended", left, left == 1 ? "" : "es");
 }
 
-/* Pass on what that pipe holds now, at least: a process that is not halayrun's may write on without end. */
+/* Passes on what that pipe holds now, at least: a process that is not halayrun's may write on without end. */
 static void drain_stream(struct job *job, struct stream *stream)
 {
     int left = 0;

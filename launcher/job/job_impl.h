@@ -117,7 +117,7 @@ int job_elastic_is_leaving(const struct job *job, int worker);
 int job_elastic_slots(const struct job *job, int worker);
 /* A child has ended; nonzero if it is the discovery script. */
 int job_elastic_reaped(struct job *job, pid_t pid, int status);
-/* Do what is due. Elastic only. */
+/* Does what is due. Elastic only. */
 void job_elastic_progress(struct job *job);
 /* When job_elastic_progress must be called at the latest; INT64_MAX: never. */
 int64_t job_elastic_due(const struct job *job);

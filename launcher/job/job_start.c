@@ -251,7 +251,7 @@ static int start_remote(struct job *job)
 
 /* ---- later, in an elastic job ------------------------------------------------------------------------------------ */
 
-/* Pass on what the previous process left in its streams. */
+/* Passes on what the previous process left in its streams. */
 static void clear_worker(struct job *job, int r)
 {
     struct rank *rank = &job->ranks[r];

@@ -13,9 +13,9 @@ struct master {
     int port;                         /* 0: not known */
 };
 
-/* Find a port of this host that is free now, and an address: that of the network's interface, if one is named, else the
- * one from which `towards` is reached, "10.0.0.1:4000" or "[fd00::1]:4000"; NULL: the first of this host's. Errors as
- * halay_listen's. */
+/* Finds a port of this host that is free now, and an address: that of the network's interface, if one is named, else
+ * the one from which `towards` is reached, "10.0.0.1:4000" or "[fd00::1]:4000"; NULL: the first of this host's.
+ * Errors as halay_listen's. */
 enum halay_status master_find(struct halay_log *log, const struct halay_network *network, const char *towards,
                               struct master *master);
 

@@ -12,10 +12,10 @@
 
 #define STACKS_SIGNAL (SIGRTMAX - 2) /* HALAY_STACKS_SIGNAL of halay_tools.h */
 
-/* Inherit orphans from now on; 0 if the kernel refuses. */
+/* Inherits orphans from now on; returns 0 if the kernel refuses. */
 int processes_become_subreaper(void);
 
-/* Send the signal (0: none) to all descendants; returns how many have not ended. */
+/* Sends the signal (0: none) to all descendants; returns how many have not ended. */
 int processes_signal_descendants(int signal);
 
 /* Sends STACKS_SIGNAL to those that have a handler of it, as Python programs with halay do. Returns their number. */

@@ -104,7 +104,7 @@ __attribute__((noreturn)) static void run_child(const struct start *s, pid_t par
     _exit(1); /* not reached */
 }
 
-/* Wait until the child has executed its program or reported why it cannot. */
+/* Waits until the child has executed its program or reported why it cannot. */
 static int await_exec(const struct start *s, int report_fd)
 {
     struct start_failure failure;

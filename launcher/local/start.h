@@ -26,14 +26,15 @@ struct start {
     const sigset_t *signals; /* the signal mask it starts with */
 };
 
-/* Fork and execute. 0, with *pid and the read ends of its standard output and error in streams; or an exit code
- * (reported): 127 no such program, 126 it cannot be executed, 1 a system call failed. Returns when the program runs. */
+/* Forks and executes. Returns 0, with *pid and the read ends of its standard output and error in streams; or an exit
+ * code (reported): 127 no such program, 126 it cannot be executed, 1 a system call failed. Returns when the program
+ * runs. */
 int start_rank(const struct start *start, pid_t *pid, int streams[2]);
 
 /* Does the folder exist (NULL: this one), and the program in it? 0, or 127, 126 or, for the folder, 1 (reported). */
 int start_check_program(const char *folder, const char *program);
 
-/* Search PATH for it. 0 if it is not there. */
+/* Searches PATH for it. Returns 0 if it is not there. */
 int start_find_program(const char *program, char *place, size_t size);
 
 #endif

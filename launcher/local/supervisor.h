@@ -33,7 +33,7 @@ struct job_setting {
     int was_killed;               /* a signal ended the job's process, which could say nothing more */
 };
 
-/* Fork the job's process, which calls run (job_run, agent_run), and stand in front of it until it ends. Fills in
+/* Forks the job's process, which calls run (job_run, agent_run), and watches it until it ends. Fills in
  * setting->lifeline, rank0_stdin, typed, rank_signals and was_killed. Returns the exit code. */
 int supervisor_run(struct job_setting *setting, int (*run)(const struct job_setting *));
 

@@ -47,7 +47,7 @@ struct mpi_job {
 };
 
 /* *line, zeroed, becomes the line. HALAY_ERR_ARGUMENT: impossible, why has the reason (one line); HALAY_ERR_NO_MEMORY.
- * Call words_fini on line in any case. */
+ * Call args_fini on line in any case. */
 enum halay_status mpi_line_make(const struct mpi_job *job, struct args *line, char *why, size_t size);
 
 /* Returns what was asked for and this launcher cannot do, though the ranks run without it: a line for each, from 0 on;

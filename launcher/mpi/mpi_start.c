@@ -387,7 +387,7 @@ static void warn_of_limits(const struct options *options, const struct mpi_job *
         report("running as root: --allow-run-as-root is added, without which Open MPI refuses");
 }
 
-/* Fill in *m. 0, or an exit code (reported). */
+/* Fills in *m. Returns 0, or an exit code (reported). */
 static int make_line(struct halay_log *log, const struct options *options, struct mpi_making *m)
 {
     char why[512];

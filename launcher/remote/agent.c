@@ -383,7 +383,7 @@ static void agent_end_leftovers(struct agent *agent)
     agent->received_us = halay_now_us(); /* it has not read meanwhile */
 }
 
-/* Take what that pipe holds now, and close it: a process that is not the agent's may write on without end. */
+/* Takes what that pipe holds now, and closes it: a process that is not the agent's may write on without end. */
 static void take_rest(struct agent *agent, int i, int which)
 {
     const int fd = agent->ranks[i].fds[which];
@@ -402,7 +402,7 @@ static void take_rest(struct agent *agent, int i, int which)
     close_stream(agent, i, which);
 }
 
-/* Send what is left, to a halayrun that may be slow. */
+/* Sends what is left, to a halayrun that may be slow. */
 static void agent_send_rest(struct agent *agent)
 {
     for (int i = 0; i < agent->started; i++)

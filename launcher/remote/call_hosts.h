@@ -17,8 +17,9 @@ struct call_setting {
     int cause_fd;  /* as in struct job_setting */
 };
 
-/* Call all hosts, CALLS_MAX at a time, and wait until each has answered or failed. 0 if all links are READY, otherwise
- * an exit code; each host that failed is reported with its reason. The caller ends whatever was called. */
+/* Calls all hosts, CALLS_MAX at a time, and waits until each has answered or failed. Returns 0 if all links are
+ * READY, otherwise an exit code; each host that failed is reported with its reason. The caller ends whatever was
+ * called. */
 int call_hosts(const struct call_setting *setting, struct host_link *links, size_t count);
 
 enum { CALLS_MAX = 64 };

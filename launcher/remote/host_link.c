@@ -358,7 +358,7 @@ static void deliver_frame(struct host_link *link, const struct frame *frame)
     }
 }
 
-/* Find the greeting's line, whatever precedes it. */
+/* Finds the greeting's line, whatever precedes it. */
 static void look_for_greeting(struct host_link *link)
 {
     const struct buffer *from = &link->from;

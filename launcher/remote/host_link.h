@@ -56,8 +56,8 @@ struct host_link {
     int is_silent;      /* silent for too long */
 };
 
-/* Fork ssh; args: its command line, NULL at the end; not used if there are tunnels. 0, or 1 (reported): a system call
- * failed. link->host, first, count and tunnels are set. */
+/* Forks ssh; args: its command line, NULL at the end; not used if there are tunnels. Returns 0, or 1 (reported): a
+ * system call failed. link->host, first, count and tunnels are set. */
 int link_call(struct host_link *link, char *const *args, const struct link_events *events);
 /* READY to RUNNING: sends what to start. Returns 0 without memory. */
 int link_start(struct host_link *link, const struct host_plan *plan);
@@ -67,7 +67,7 @@ void link_signal_rank(struct host_link *link, int rank, int signal);
 void link_fetch(struct host_link *link, int rank); /* its record arrives as an event */
 void link_keep(struct host_link *link);            /* the ranks' records stay there, since the job has failed */
 void link_kill(struct host_link *link);
-/* Kill its ssh, or what is in ssh's place, if there is one. It is reaped like any other. */
+/* Kills its ssh, or what is in ssh's place, if there is one. It is reaped like any other. */
 void link_end_ssh(const struct host_link *link);
 void link_input(struct host_link *link, const char *bytes, size_t count); /* for rank 0; none: the end */
 void link_close(struct host_link *link, int rank, int which);             /* that has no reader any more */
@@ -80,7 +80,7 @@ int link_patience_ms(const struct host_link *link);
 
 /* Names what to wait for before link_progress. is_open: its ranks' output can be taken now. */
 void link_watch(const struct host_link *link, int is_open, struct halay_loop *loop);
-/* Read, deliver, write. is_open as above: ranks' output is delivered only then. */
+/* Reads, delivers, writes. is_open as above: ranks' output is delivered only then. */
 void link_progress(struct host_link *link, int is_open);
 /* ssh has been reaped: deliver the rest of what it wrote; then the link is ENDED. */
 void link_reaped(struct host_link *link, int status);

@@ -110,7 +110,7 @@ static int is_leader(struct halay_log *log, const struct options *options, const
     return is_leader;
 }
 
-/* Cut if it is long. */
+/* Cuts it if it is long. */
 static void write_command(char *const *args, char text[COMMAND_MAX])
 {
     FILE *out = fmemopen(text, COMMAND_MAX - 1, "w");

@@ -48,7 +48,7 @@ struct join_result {
 void join_lead(const struct join *join, struct options *options,
                int (*run)(struct halay_log *log, struct options *options, int cause_fd), struct join_result *result);
 
-/* Be one of the others. Blocks until the job has ended, or node 0 is lost. *result as above. */
+/* Takes part as one of the other nodes. Blocks until the job has ended, or node 0 is lost. *result as above. */
 void join_follow(const struct join *join, struct join_result *result);
 
 /* halayrun --join: do what the options ask for: halayrun's exit code. */

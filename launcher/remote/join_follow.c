@@ -118,7 +118,7 @@ __attribute__((noreturn)) static void be_relay(const struct tunnel_pair *pair, c
     _exit(status != HALAY_OK);
 }
 
-/* Run the agent with these pipe ends as its standard streams; they are closed afterwards. */
+/* Runs the agent with these pipe ends as its standard streams; they are closed afterwards. */
 static void be_agent(struct halay_log *log, const int ends[3])
 {
     int saved[3], failed = 0;

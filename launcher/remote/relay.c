@@ -43,7 +43,7 @@ static void take_code(struct direction *d)
     d->count = (size_t)(zero - d->out);
 }
 
-/* Turn what was read into what is to be written, a record at a time. */
+/* Turns what was read into what is to be written, a record at a time. */
 static void translate_record(struct direction *d)
 {
     size_t used = 0;

@@ -24,13 +24,13 @@ struct relay_line {
     int *code;
 };
 
-/* Pass everything on, each line as fast as it can, until the leading lines have ended. An outgoing line ends with its
+/* Passes everything on, each line as fast as it can, until the leading lines have ended. An outgoing line ends with its
  * stream; an incoming one ends with the last record, and its stream is closed. An error on one line ends all:
  * HALAY_ERR_AUTH: data were altered on their way; HALAY_ERR_PEER: a connection ended without its last record;
  * HALAY_ERR_TIMEOUT: all streams have ended, and the other end takes nothing for silence_ms (below 0: forever);
  * HALAY_ERR_NO_MEMORY; HALAY_ERR_SYSTEM. SIGPIPE must be ignored or blocked. */
 enum halay_status relay_run(const struct relay_line lines[RELAY_LINES], int silence_ms);
-/* Report such an error. */
+/* Reports such an error. */
 void relay_report(enum halay_status status);
 
 #endif

@@ -8,7 +8,8 @@
 #include "launcher/cli/options.h"
 #include "launcher/common/command_line.h"
 
-/* Append the arguments of one call; args started with zeros and is the caller's to fini. 0: no memory. */
+/* Appends the arguments of one call; args starts with zeros, and the caller ends it. Returns 0 if memory
+ * cannot be allocated. */
 int ssh_args(const struct options *options, const char *host, struct args *args);
 
 #endif

@@ -42,11 +42,11 @@ struct tunnel_end {
 enum halay_status tunnel_open(const struct tunnel_end *end, uint32_t purpose, int64_t deadline_us,
                               struct tunnel *tunnel, char *why, size_t size);
 
-/* Stand in for ssh (ssh.h): carry the streams of the agent at the other end until it ends. Errors go to standard error.
- * Returns the agent's exit code, or 255. */
+/* Takes the place of ssh (ssh.h): carries the streams of the agent at the other end until it ends. Errors go to
+ * standard error. Returns the agent's exit code, or 255. */
 int tunnel_carry(const struct tunnel_pair *pair);
 
-/* End both, for all processes that share them. */
+/* Ends both, for all processes that share them. */
 void tunnel_shut(const struct tunnel_pair *pair);
 void tunnel_close(struct tunnel_pair *pair); /* this process's descriptors, and the keys */
 

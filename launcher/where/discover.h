@@ -29,7 +29,7 @@ struct discover {
 void discover_init(struct discover *discover, const char *script, int slots);
 void discover_fini(struct discover *discover); /* ends a script that runs */
 
-/* Start or end what is due, and read what has come; call it after poll. */
+/* Starts or ends what is due, and reads what has arrived; call it after poll. */
 void discover_progress(struct discover *discover);
 /* When discover_progress must be called at the latest; INT64_MAX: never. */
 int64_t discover_due(const struct discover *discover);
@@ -45,7 +45,7 @@ enum discover_end discover_reaped(struct discover *discover, pid_t pid, int stat
 /* Runs it once, a pause after the last time, and waits for it. Returns 0 if it failed: why. */
 int discover_wait(struct discover *discover, struct host_list *hosts, char *why, size_t size);
 
-/* Parse the script's output. 0: why names the line that is wrong. */
+/* Parses the script's output. Returns 0 if a line is wrong: why names the line that is wrong. */
 int discover_read(const char *text, int slots, struct host_list *hosts, char *why, size_t size);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/net/address.h"
 #include <stddef.h>
 
-/* Connect to all addresses ("10.0.0.1:4000", "[fd00::1]:4000", NULL at the end) at once, from this host's address in
+/* Connects to all addresses ("10.0.0.1:4000", "[fd00::1]:4000", NULL at the end) at once, from this host's address in
  * that network (base/net/socket.h; NULL: any). Returns the index of the first that accepts; the connection is closed
  * again. -1 if none does within timeout_ms, which it blocks for at most. An address that this host has, too, like
  * 172.17.0.1 on hosts with containers, counts only if no other is reached: another program may listen there. why: the
