@@ -319,7 +319,7 @@ class Turn:
             return [137], r"the process that runs the job \(pid \d+\) was killed by SIGKILL"
         if self.role == "halayrun-door":
             return [1], "process that talks with the other nodes has ended|of 2 nodes joined within|host '"
-        return [1], rf"host '({name}|{self.lab.name(2)}|{self.lab.name(3)})'|of 2 nodes joined within"
+        return [1], rf"(host|node) '({name}|{self.lab.name(2)}|{self.lab.name(3)})'|of 2 nodes joined within"
 
     def run(self):
         self.launch()
