@@ -111,21 +111,43 @@ static void take_meters(struct halay_meters *meters, struct rank_sample *s)
     }
 }
 
-/* The path of the newest generation's record, not older than the one before; NULL: no record. */
+static DIR *open_folder_of(const char *pattern)
+{
+    const char *slash = strrchr(pattern, '/');
+    char path[4096];
+
+    if (slash && slash - pattern >= (ptrdiff_t)sizeof path)
+        return NULL;
+    snprintf(path, sizeof path, "%.*s", slash ? (int)(slash - pattern) + 1 : 1, slash ? pattern : ".");
+    return opendir(path);
+}
+
+/* Returns the path of the newest generation's record, which is the caller's; NULL: it does not exist. A rank may begin
+ * in any generation. */
 static char *find_record(const char *pattern, struct rank_sample *s)
 {
+    static const char mark[] = "-generation";
+    DIR *folder = open_folder_of(pattern);
+    const struct dirent *entry;
     char *found = NULL;
 
-    for (uint32_t generation = s->generation ? s->generation : 1;; generation++) {
-        char *path = halay_rank_path(pattern, s->rank, generation);
-        if (!path || access(path, R_OK) != 0) {
+    while (folder && (entry = readdir(folder))) {
+        const char *at = strstr(entry->d_name, mark);
+        unsigned long generation = at ? strtoul(at + sizeof mark - 1, NULL, 10) : 1;
+        if (generation > UINT32_MAX || generation < s->generation || (found && generation == s->generation))
+            continue;
+        char *path = halay_rank_path(pattern, s->rank, (unsigned)generation), *slash = path ? strrchr(path, '/') : NULL;
+        if (path && !strcmp(slash ? slash + 1 : path, entry->d_name)) {
+            free(found);
+            found = path;
+            s->generation = (uint32_t)generation;
+        } else {
             free(path);
-            return found;
         }
-        free(found);
-        found = path;
-        s->generation = generation;
     }
+    if (folder)
+        closedir(folder);
+    return found;
 }
 
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
@@ -256,15 +278,12 @@ static int is_written(int folder, const char *name)
 void rank_records_remove(const char *pattern, int has_ended)
 {
     const char *slash = strrchr(pattern, '/');
-    char path[96];
     const struct dirent *entry;
+    DIR *folder = open_folder_of(pattern);
 
-    if (!slash || slash - pattern >= (ptrdiff_t)sizeof path)
-        return;
-    snprintf(path, sizeof path, "%.*s", (int)(slash - pattern), pattern);
-    DIR *folder = opendir(path);
     while (folder && (entry = readdir(folder)))
-        if (is_record(slash + 1, entry->d_name) && (has_ended || !is_written(dirfd(folder), entry->d_name)))
+        if (is_record(slash ? slash + 1 : pattern, entry->d_name) &&
+            (has_ended || !is_written(dirfd(folder), entry->d_name)))
             unlinkat(dirfd(folder), entry->d_name, 0);
     if (folder)
         closedir(folder);

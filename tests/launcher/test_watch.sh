@@ -337,6 +337,18 @@ wait $pid
 check "it ends well" test $? = 0
 check "no record is left" wait_for eval 'test "$(records)" = 0'
 
+# --- a rank whose first generation is not the job's -------------------------------------------------------------------
+rm "$dir/go"
+begin one -np 2 --flight "$dir/own-%r" --metrics "unix:$dir/socket" "$watched" "$dir/go"
+steps='r[0]["gauges"].get("step") == r[1]["gauges"].get("step") == 3'
+check "both are there" wait_for says "$steps"
+mv "$dir/own-1" "$dir/own-1-generation3" # as it is named where two generations were formed without it
+sleep 1.5                                # what was read is kept for a second
+check "its record is found" says "$steps"
+touch "$dir/go"
+wait $pid
+check "it ends well" test $? = 0
+
 # --- mpirun's ranks -------------------------------------------------------------------------------------------------
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" # Open MPI's
 export OMPI_MCA_orte_tmpdir_base="${TMPDIR:-/tmp}" OMPI_MCA_btl_base_warn_component_unused=0
