@@ -377,12 +377,12 @@ static void remote_found_master(void *context, const char *address, int port)
     job_end_others(job);
 }
 
-/* The agent's exit code is why it could not start its ranks, unless it is ssh's own. */
+/* The agent's exit code is why it could not start its ranks, unless the agent was killed or it is ssh's own. */
 static int start_failure_code(const struct host_link *link)
 {
     int code = link->state == LINK_ENDED && WIFEXITED(link->status) ? WEXITSTATUS(link->status) : 0;
 
-    return code && code != EXIT_SSH ? code : 1;
+    return code && code < EXIT_SIGNAL ? code : 1;
 }
 
 /* Its ssh has ended or is silent. Ranks there whose end was not reported are lost, and that is a failure. */
