@@ -393,7 +393,7 @@ def main():
     turns = failed = 0
     killed = {}
     while time.monotonic() < until:
-        name = names[turns % len(names)]
+        name = names[(seed + turns) % len(names)]
         turn = (Turn if known[name] else TaskTurn)(lab, name, known[name], seed + turns)
         failed += not turn.run()
         turns += 1

@@ -12,7 +12,7 @@ unset XDG_CONFIG_HOME
 mkdir -p "$HOME"
 seed=${TEST_RANDOM-$$}
 python3 -u "$top_srcdir/tests/lab/kills.py" $lab "${KILL_SECONDS-20}" $seed \
-    ${KILL_WAYS-local restart ssh ssh-restart third join join-restart elastic} >"$dir/turns"
+    ${KILL_WAYS-local restart ssh ssh-restart third join join-restart elastic pytorchjob sagemaker srun} >"$dir/turns"
 code=$?
 cat "$dir/turns"
 check "seed $seed" test $code = 0
