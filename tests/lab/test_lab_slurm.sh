@@ -105,7 +105,7 @@ else
 fi
 # --- srun alone ------------------------------------------------------------------------------------------------------
 on_1 srun -N 3 -n 4 "$build/tests/launcher/world_probe" 2 >"$dir/out" 2>"$dir/err"
-check "tasks of three nodes make one job, twice: $(cat "$dir/err")" test "$?:$(grep -c 'of 4' "$dir/out")" = 0:8
+check "tasks of three nodes make one job, twice" test "$?:$(grep -c 'of 4' "$dir/out")" = 0:8
 on_1 srun -N 2 -n 4 --distribution=cyclic sh -c 'for i in 1 2 3; do "$0"; done' "$build/tests/launcher/world_probe" \
     >"$dir/out" 2>"$dir/err"
 check "and so do three programs of a step: $(cat "$dir/err")" test "$(grep -c 'of 4' "$dir/out")" = 12

@@ -158,14 +158,15 @@ pod() { clean PET_NNODES=2 PET_NODE_RANK=$1 PET_NPROC_PER_NODE=2 PET_RDZV_ENDPOI
     --secret-file "$dir/key" "$world" >"$dir/out.$1" 2>"$dir/err.$1" </dev/null; }
 pod 1 &
 pod 0
-check "both start one job: $(cat "$dir/err.0")" test "$?:$(grep -c 'of 4' "$dir/out.0")" = 0:4
+code=$?
+check "both start one job: $(cat "$dir/err.0")" test "$code:$(grep -c 'of 4' "$dir/out.0")" = 0:4
 wait $!
 check "the other pod ends with it" test $? = 0
 # A pod of an elastic one is enough, and its restarts are the operator's.
 clean PET_NNODES=1:4 PET_MAX_RESTARTS=1 PET_NPROC_PER_NODE=2 PET_RDZV_ENDPOINT=localhost:$port "$halayrun" \
     --secret-file "$dir/key" sh -c 'test $TORCHELASTIC_RESTART_COUNT = 1 && exec "$0"' "$world" \
     >"$dir/out" 2>"$dir/err" </dev/null
-check "one pod of up to four: $(cat "$dir/err")" test "$?:$(grep -c 'of 2' "$dir/out")" = 0:2
+check "one pod of up to four" test "$?:$(grep -c 'of 2' "$dir/out")" = 0:2
 
 # A step of srun's, without PMI: rank 0 serves the start on the first node. task RANK SIZE [VARIABLE...]
 step=SLURM_JOB_ID=$((RANDOM + 1))
