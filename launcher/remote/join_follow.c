@@ -28,6 +28,7 @@
 #include "launcher/remote/relay.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -168,15 +169,21 @@ static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair)
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
 
-static struct tunnel_end end_of(const struct join *join)
+/* Writes the address by which node 0 was reached: name servers do not always answer. */
+static void write_leader(const struct follow *f, char host[NI_MAXHOST])
 {
-    return (struct tunnel_end){ join->leader, join->interface, join->port, join->secret };
+    struct sockaddr_storage leader;
+    socklen_t length = sizeof leader;
+
+    if (getpeername(f->talk.fd, (struct sockaddr *)&leader, &length) < 0 ||
+        getnameinfo((struct sockaddr *)&leader, length, host, NI_MAXHOST, NULL, 0, NI_NUMERICHOST))
+        snprintf(host, NI_MAXHOST, "%s", f->join->leader);
 }
 
-/* "TICKET NODE NODES". 0, or an exit code (reported). */
-static int take_part(const struct join *join, const char *text)
+/* text: "TICKET NODE NODES". Returns 0, or an exit code (reported). */
+static int take_part(const struct join *join, const char *host, const char *text)
 {
-    const struct tunnel_end end = end_of(join);
+    const struct tunnel_end end = { host, join->interface, join->port, join->secret };
     struct tunnel_pair pair = { { .fd = -1 }, { .fd = -1 } };
     int64_t deadline_us = halay_deadline_us(OPEN_MS);
     unsigned ticket;
@@ -197,14 +204,17 @@ static int take_part(const struct join *join, const char *text)
 
 __attribute__((noreturn)) static void be_server(struct follow *f, pid_t parent)
 {
+    char host[NI_MAXHOST];
+
     setpgid(0, 0); /* signals of the terminal come from the parent */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
     close(f->signal_fd);
+    write_leader(f, host);
     talk_close(&f->talk);
     sigprocmask(SIG_SETMASK, &f->before, NULL);
-    int code = take_part(f->join, f->begin);
+    int code = take_part(f->join, host, f->begin);
     kill(parent, SIGCONT); /* if it was stopped, it could not take the end of the job */
     _exit(code);
 }
@@ -389,7 +399,7 @@ void join_follow(const struct join *join, struct join_result *result)
     struct talk_hello hello = {
         .nodes = join->nodes, .node = join->node, .ranks = join->ranks, .is_chosen = join->is_chosen
     };
-    const struct tunnel_end end = end_of(join);
+    const struct tunnel_end end = { join->leader, join->interface, join->port, join->secret };
     struct follow follow = { .join = join, .result = result, .talk.fd = -1 };
     struct tunnel tunnel;
     char why[512];

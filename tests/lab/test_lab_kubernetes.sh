@@ -77,21 +77,27 @@ sums
 context="user 65532 65532, CapBnd 0000000000000000 NoNewPrivs 1 Seccomp 2 , secret '', writes /tmp, 2 read-only"
 check "as the security context has it: $(grep user "$dir/out.0")" grep -q "$context" "$dir/out.0"
 
-# Pod 2 is evicted: SIGTERM for its first process, which no default action ends. Pod 3 is gone, and comes elsewhere.
+# The ranks fail while no name resolves. Pod 2 is evicted: SIGTERM for its first process, which no default action ends.
+# Pod 3 is gone, and comes elsewhere.
 cat >"$scratch/again" <<END
 #!/bin/sh
-test "\$TORCHELASTIC_RESTART_COUNT" != 2 || exec "$perf" allreduce -b 64K -e 64K -n 1
+test "\$TORCHELASTIC_RESTART_COUNT" != 3 || exec "$perf" allreduce -b 64K -e 64K -n 1
 echo "runs \$TORCHELASTIC_RESTART_COUNT"
-exec sleep 1000
+while test "\$TORCHELASTIC_RESTART_COUNT" != 0 || ! test -e "$scratch/fail"; do sleep 0.1; done
+exit 1
 END
 chmod 755 "$scratch/again"
 all_run() { test "$(grep -c "runs $1" "$dir/out.0")" = 8; }
 for i in 0 1 2 3; do pod $i $((i + 1)) --host-silence 3 "$scratch/again"; done
 check "they run: $(tail -n 3 "$dir/err.1")" wait_for all_run 0
+publish
+touch "$scratch/fail"
+check "they run again, without names: $(tail -n 3 "$dir/err.0")" wait_for all_run 1
+publish 1 2 3 4
 on 3 pkill -TERM -o -x halayrun
 wait $pid_2
 pod 2 3 --host-silence 3 "$scratch/again"
-check "they run again: $(tail -n 3 "$dir/err.0")" wait_for all_run 1
+check "and again: $(tail -n 3 "$dir/err.0")" wait_for all_run 2
 sh "$lab_script" kill $lab 4
 wait $pid_3
 pod 3 5 --host-silence 3 "$scratch/again"
