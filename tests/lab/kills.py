@@ -117,6 +117,11 @@ def state_of(pid):
     return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0]
 
 
+def inner_pid_of(pid):
+    """Its number on its host."""
+    return int(re.search(r"^NSpid:.*\s(\d+)$", open(f"/proc/{pid}/status").read(), re.M)[1])
+
+
 def variable_of(pid, name):
     for item in open(f"/proc/{pid}/environ", "rb").read().split(b"\0"):
         if item.startswith(name.encode() + b"="):
@@ -230,10 +235,11 @@ class Turn:
             self.what = f"host {self.host}"
             return
         try:
+            self.inner_pid = inner_pid_of(self.pid)
             self.is_first = self.pid == self.first_of(self.host)
             os.kill(self.pid, signal.SIGKILL)
             self.what = f"{self.role} on host {self.host}" + (" (the launcher)" if self.is_first else "")
-        except ProcessLookupError:
+        except OSError:
             pass
 
     def first_of(self, host):
@@ -309,6 +315,12 @@ class Turn:
     def is_killed(self, host):
         return self.host == host and (self.pid is None or self.role == "halayrun")
 
+    def is_reported_as_rank(self):
+        """A rank has halayrun's name until it executes the program. Returns its report; None: there is none."""
+        reports = self.text(self.way.hosts[0], "err")
+        found = re.search(rf"rank \d+ \(pid {self.inner_pid}\b.*\) was killed by SIGKILL", reports)
+        return found and re.escape(found[0])
+
     def expected(self):
         """The exit codes of node 0's halayrun, and what it has to report first."""
         head, name = self.way.hosts[0], self.lab.name(self.host)
@@ -316,6 +328,8 @@ class Turn:
             return [-9, 137] if self.pid else [-9, 137, 1], None
         if self.role.startswith("rank"):
             return [137], rf"{self.role} \(pid .*\) was killed by SIGKILL"
+        if self.role == "halayrun-job" and (begun := self.is_reported_as_rank()):
+            return [137], begun
         if self.host == head and self.role == "halayrun-job":
             return [137], r"the process that runs the job \(pid \d+\) was killed by SIGKILL"
         if self.role == "halayrun-door":
