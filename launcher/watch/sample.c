@@ -122,32 +122,41 @@ static DIR *open_folder_of(const char *pattern)
     return opendir(path);
 }
 
+/* Returns the generation of the record with this name; 0: it is not that rank's. first: its name in the first one. */
+static unsigned long generation_of(const char *name, const char *first)
+{
+    static const char mark[] = "-generation";
+    const char *at = strstr(name, mark);
+    char *rest;
+
+    if (!at)
+        return !strcmp(name, first);
+    size_t before = (size_t)(at - name);
+    unsigned long generation = strtoul(at + sizeof mark - 1, &rest, 10);
+    return !strncmp(name, first, before) && !strcmp(rest, first + before) ? generation : 0;
+}
+
 /* Returns the path of the newest generation's record, which is the caller's; NULL: it does not exist. A rank may begin
  * in any generation. */
 static char *find_record(const char *pattern, struct rank_sample *s)
 {
-    static const char mark[] = "-generation";
-    DIR *folder = open_folder_of(pattern);
+    char *first = halay_rank_path(pattern, s->rank, 1), *slash = first ? strrchr(first, '/') : NULL;
+    DIR *folder = first ? open_folder_of(pattern) : NULL;
+    unsigned long newest = 0;
     const struct dirent *entry;
-    char *found = NULL;
 
     while (folder && (entry = readdir(folder))) {
-        const char *at = strstr(entry->d_name, mark);
-        unsigned long generation = at ? strtoul(at + sizeof mark - 1, NULL, 10) : 1;
-        if (generation > UINT32_MAX || generation < s->generation || (found && generation == s->generation))
-            continue;
-        char *path = halay_rank_path(pattern, s->rank, (unsigned)generation), *slash = path ? strrchr(path, '/') : NULL;
-        if (path && !strcmp(slash ? slash + 1 : path, entry->d_name)) {
-            free(found);
-            found = path;
-            s->generation = (uint32_t)generation;
-        } else {
-            free(path);
-        }
+        unsigned long generation = generation_of(entry->d_name, slash ? slash + 1 : first);
+        if (generation > newest && generation <= UINT32_MAX)
+            newest = generation;
     }
     if (folder)
         closedir(folder);
-    return found;
+    free(first);
+    if (!newest || newest < s->generation)
+        return NULL;
+    s->generation = (uint32_t)newest;
+    return halay_rank_path(pattern, s->rank, s->generation);
 }
 
 static void drop_line(void *arg, enum halay_log_level level, const char *line)
