@@ -26,9 +26,9 @@
 #include "launcher/remote/join.h"
 #include "launcher/remote/join_secret.h"
 #include "launcher/remote/relay.h"
+#include "launcher/where/reach.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -169,21 +169,10 @@ static void serve_as_agent(struct halay_log *log, struct tunnel_pair *pair)
 
 /* ---- the job ----------------------------------------------------------------------------------------------------- */
 
-/* Writes the address by which node 0 was reached: name servers do not always answer. */
-static void write_leader(const struct follow *f, char host[NI_MAXHOST])
-{
-    struct sockaddr_storage leader;
-    socklen_t length = sizeof leader;
-
-    if (getpeername(f->talk.fd, (struct sockaddr *)&leader, &length) < 0 ||
-        getnameinfo((struct sockaddr *)&leader, length, host, NI_MAXHOST, NULL, 0, NI_NUMERICHOST))
-        snprintf(host, NI_MAXHOST, "%s", f->join->leader);
-}
-
 /* text: "TICKET NODE NODES". Returns 0, or an exit code (reported). */
-static int take_part(const struct join *join, const char *host, const char *text)
+static int take_part(const struct join *join, const char *leader, const char *text)
 {
-    const struct tunnel_end end = { host, join->interface, join->port, join->secret };
+    const struct tunnel_end end = { leader, join->interface, join->port, join->secret };
     struct tunnel_pair pair = { { .fd = -1 }, { .fd = -1 } };
     int64_t deadline_us = halay_deadline_us(OPEN_MS);
     unsigned ticket;
@@ -204,17 +193,18 @@ static int take_part(const struct join *join, const char *host, const char *text
 
 __attribute__((noreturn)) static void be_server(struct follow *f, pid_t parent)
 {
-    char host[NI_MAXHOST];
+    char address[HALAY_ADDRESS_TEXT];
 
     setpgid(0, 0); /* signals of the terminal come from the parent */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
     close(f->signal_fd);
-    write_leader(f, host);
+    /* Not the name again: name servers do not always answer. */
+    const char *leader = reach_peer(f->talk.fd, address) ? address : f->join->leader;
     talk_close(&f->talk);
     sigprocmask(SIG_SETMASK, &f->before, NULL);
-    int code = take_part(f->join, host, f->begin);
+    int code = take_part(f->join, leader, f->begin);
     kill(parent, SIGCONT); /* if it was stopped, it could not take the end of the job */
     _exit(code);
 }

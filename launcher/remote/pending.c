@@ -8,8 +8,8 @@
  */
 #include "launcher/remote/pending.h"
 #include "base/clock.h"
+#include "launcher/where/reach.h"
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -73,14 +73,12 @@ static int is_repeated(const struct pending *s, const struct halay_answer *answe
 static void note_refused(struct pending *s, size_t i, enum halay_status status)
 {
     static const char mapped[] = "::ffff:"; /* an address of IPv4, on a port of IPv6 */
-    struct sockaddr_storage from;
-    socklen_t length = sizeof from;
-    char text[HALAY_ADDRESS_TEXT] = "an unknown address";
+    char text[HALAY_ADDRESS_TEXT];
 
     if (status != HALAY_ERR_VERSION && !s->at[i].answer.is_other)
         return;
-    if (getpeername(s->fds[i].fd, (struct sockaddr *)&from, &length) == 0)
-        getnameinfo((struct sockaddr *)&from, length, text, sizeof text, NULL, 0, NI_NUMERICHOST);
+    if (!reach_peer(s->fds[i].fd, text))
+        snprintf(text, sizeof text, "an unknown address");
     s->refused = status;
     snprintf(s->refused_from, sizeof s->refused_from, "%s",
              strncmp(text, mapped, sizeof mapped - 1) ? text : text + sizeof mapped - 1);

@@ -136,3 +136,12 @@ int reach_from(const char *address, char from[HALAY_ADDRESS_TEXT])
     freeaddrinfo(to);
     return ok;
 }
+
+int reach_peer(int fd, char text[HALAY_ADDRESS_TEXT])
+{
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+
+    return getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
+           getnameinfo((struct sockaddr *)&peer, length, text, HALAY_ADDRESS_TEXT, NULL, 0, NI_NUMERICHOST) == 0;
+}

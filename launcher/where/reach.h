@@ -20,4 +20,7 @@ int reach_first(struct halay_log *log, char *const *addresses, const char *netwo
 /* The address of this host from which it would reach that one, as numbers, without a port. 0: it has no way there. */
 int reach_from(const char *address, char from[HALAY_ADDRESS_TEXT]);
 
+/* Writes the address at the other end of a connection, as numbers, without a port. Returns 0 if it has none. */
+int reach_peer(int fd, char text[HALAY_ADDRESS_TEXT]);
+
 #endif
