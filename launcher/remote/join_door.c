@@ -315,6 +315,12 @@ static void send_begin(struct lead *lead)
     }
 }
 
+/* Returns nonzero for a node that has had the order to begin for too long. */
+static int is_overdue(const struct node *node)
+{
+    return node->begin_sent_us && halay_now_us() - node->begin_sent_us >= (int64_t)BEGIN_MS * 1000;
+}
+
 /* Loses a node that has the order to begin and opens no tunnels, though its connection is open. */
 static void give_up_silent(struct keeper *k)
 {
@@ -322,8 +328,7 @@ static void give_up_silent(struct keeper *k)
 
     for (int i = 1; i < lead->count; i++) {
         struct node *node = &lead->at[i];
-        if (has_node_tunnels(lead, i) || !node->begin_sent_us ||
-            halay_now_us() - node->begin_sent_us < (int64_t)BEGIN_MS * 1000)
+        if (has_node_tunnels(lead, i) || !is_overdue(node))
             continue;
         if (k->keeps_places)
             report("node %d, '%s', is lost: it does not begin", i, node->name);
@@ -340,8 +345,7 @@ static void wait_for_lost(struct keeper *k, int i)
 
     if (!k->keeps_places) {
         snprintf(why, sizeof why, "node '%.200s' is lost: after the order to begin it %s", node->name,
-                 node->begin_sent_us && halay_now_us() - node->begin_sent_us >= (int64_t)BEGIN_MS * 1000 ? "does not"
-                                                                                                         : "has ended");
+                 is_overdue(node) ? "does not" : "has ended");
         fail_to_begin(k, why);
         return;
     }
@@ -373,12 +377,12 @@ static void remove_lost(struct lead *lead)
 
 /* The remaining nodes close up, and spares follow while there is room. A node that arrives does not disturb those that
  * have the order to begin. */
-static void seat_nodes(struct keeper *k, int has_begun_any)
+static void seat_nodes(struct keeper *k, int any_has_begun)
 {
     struct lead *lead = k->lead;
     const int has_lost = count_here(lead) < lead->count;
 
-    if (!has_lost && (has_begun_any || !k->spare_count || lead->count == lead->join->nodes))
+    if (!has_lost && (any_has_begun || !k->spare_count || lead->count == lead->join->nodes))
         return;
     withdraw_start(lead); /* no node keeps tunnels: numbers change */
     remove_lost(lead);
@@ -412,14 +416,14 @@ static void wait_for_more(struct keeper *k)
 static int is_range_complete(struct keeper *k)
 {
     struct lead *lead = k->lead;
-    int has_begun_any = 0;
+    int any_has_begun = 0;
 
     for (int i = 1; i < lead->count; i++)
-        has_begun_any |= lead->at[i].begin_sent_us != 0;
-    seat_nodes(k, has_begun_any);
+        any_has_begun |= lead->at[i].begin_sent_us != 0;
+    seat_nodes(k, any_has_begun);
     if (lead->count < lead->join->least)
         wait_for_more(k);
-    return lead->count >= lead->join->least && (has_begun_any || lead_is_last_call_over(lead));
+    return lead->count >= lead->join->least && (any_has_begun || lead_is_last_call_over(lead));
 }
 
 static void hand_over(struct keeper *k)
