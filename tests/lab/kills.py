@@ -315,7 +315,7 @@ class Turn:
     def is_killed(self, host):
         return self.host == host and (self.pid is None or self.role == "halayrun")
 
-    def is_reported_as_rank(self):
+    def report_of_rank(self):
         """A rank has halayrun's name until it executes the program. Returns its report; None: there is none."""
         reports = self.text(self.way.hosts[0], "err")
         found = re.search(rf"rank \d+ \(pid {self.inner_pid}\b.*\) was killed by SIGKILL", reports)
@@ -328,8 +328,8 @@ class Turn:
             return [-9, 137] if self.pid else [-9, 137, 1], None
         if self.role.startswith("rank"):
             return [137], rf"{self.role} \(pid .*\) was killed by SIGKILL"
-        if self.role == "halayrun-job" and (begun := self.is_reported_as_rank()):
-            return [137], begun
+        if self.role == "halayrun-job" and (report := self.report_of_rank()):
+            return [137], report
         if self.host == head and self.role == "halayrun-job":
             return [137], r"the process that runs the job \(pid \d+\) was killed by SIGKILL"
         if self.role == "halayrun-door":
