@@ -53,6 +53,7 @@ struct halay_area {
     _Alignas(128) _Atomic uint64_t barrier;
     _Alignas(128) _Atomic uint32_t closed; /* 0, or a status; HALAY_ERR_CLOSED: left in peace */
     int32_t failed_rank;                   /* the rank that is to blame */
+    uint32_t is_dead;                      /* the rank that is to blame is dead */
     uint64_t finished;                     /* stored before closed: it has done its part of lower numbers */
     _Alignas(128) _Atomic uint32_t busy;
     _Alignas(128) _Atomic uint32_t leavers;

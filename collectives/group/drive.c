@@ -395,6 +395,7 @@ static void publish_flag(struct halay_group *group, const struct halay_close_not
     struct halay_area *area = flags_area(group, group->rank);
 
     area->failed_rank = notice->failed_rank;
+    area->is_dead = notice->is_dead;
     for (int k = 0; k < HALAY_CHANNELS; k++)
         group->channels[k].areas[group->rank]->finished = notice->finished[k];
     atomic_store_explicit(&area->closed, notice->status, memory_order_seq_cst);
@@ -415,7 +416,9 @@ static uint64_t first_unfinished(const struct halay_group *group, int channel)
 /* Sends the peers a close notice: by a flag in shared memory, or by a message to those that share none. */
 static void publish_end(struct halay_group *group, enum halay_status status, int failed_rank)
 {
-    struct halay_close_notice notice = { .status = (uint32_t)status, .failed_rank = failed_rank };
+    struct halay_close_notice notice = { .status = (uint32_t)status,
+                                         .failed_rank = failed_rank,
+                                         .is_dead = failed_rank >= 0 && is_dead(group, failed_rank) };
 
     for (int k = 0; k < HALAY_CHANNELS; k++)
         notice.finished[k] = first_unfinished(group, k);
@@ -510,7 +513,9 @@ static int has_ended(const struct halay_group *group, int rank, struct halay_clo
     uint32_t closed = atomic_load_explicit(group->closed[rank], memory_order_acquire);
     if (!closed)
         return 0;
-    *notice = (struct halay_close_notice){ .status = closed, .failed_rank = flags_area(group, rank)->failed_rank };
+    const struct halay_area *area = flags_area(group, rank);
+    *notice =
+        (struct halay_close_notice){ .status = closed, .failed_rank = area->failed_rank, .is_dead = area->is_dead };
     for (int k = 0; k < HALAY_CHANNELS; k++)
         notice->finished[k] = group->channels[k].areas[rank]->finished;
     return 1;
@@ -538,7 +543,7 @@ static void report_end(const struct halay_group *group, int rank, const struct h
     else if (notice->failed_rank == rank)
         halay_error_at(log, &HALAY_ERROR_OF_RANK(who), "rank %d has given up: %s", who,
                        halay_status_string((enum halay_status)notice->status));
-    else
+    else if (!notice->is_dead || !halay_world_learn_death(group->world, failed_rank, who))
         halay_error_at(log, &HALAY_ERROR_OF_RANK(failed_rank), "rank %d is lost, according to rank %d", failed_rank,
                        who);
 }

@@ -23,6 +23,7 @@ struct halay_area; /* area.h */
 struct halay_close_notice {
     uint32_t status;
     int32_t failed_rank;               /* the member that is to blame, or -1 */
+    uint32_t is_dead;                  /* that member is dead */
     uint64_t finished[HALAY_CHANNELS]; /* of each, it has done its part of lower numbers: they no longer need it */
 };
 

@@ -155,6 +155,9 @@ enum halay_status halay_world_agree(struct halay_world *world, enum halay_status
 enum halay_status halay_world_check_peers(struct halay_world *world, int *rank);
 /* Returns nonzero if that rank is known to be dead, once check_peers has found any. */
 int halay_world_is_dead(const struct halay_world *world, int rank);
+/* Another rank, `teller`, has found that rank dead: this one reports it in its turn when it leaves. Returns nonzero if
+ * it is dead here, too, which is logged. The driver. */
+int halay_world_learn_death(struct halay_world *world, int rank, int teller);
 /* Returns nonzero if that rank's process has ended without leaving. Looks at once; of another host's process only its
  * connection is known. */
 int halay_world_has_died(const struct halay_world *world, int rank);

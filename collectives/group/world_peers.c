@@ -4,6 +4,7 @@
  */
 #include "collectives/group/world_impl.h"
 #include "collectives/transport/bootstrap/peers.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,16 @@ enum halay_status halay_world_check_peers(struct halay_world *world, int *rank)
 int halay_world_is_dead(const struct halay_world *world, int rank)
 {
     return world->peers ? halay_peers_is_dead(world->peers, rank) : dead_rank(world) == rank;
+}
+
+int halay_world_learn_death(struct halay_world *world, int rank, int teller)
+{
+    char why[64];
+
+    snprintf(why, sizeof why, "reported by rank %d", teller);
+    if (world->peers)
+        halay_peers_set_dead(world->peers, rank, 0, why);
+    return halay_world_is_dead(world, rank);
 }
 
 int halay_world_has_died(const struct halay_world *world, int rank)

@@ -518,7 +518,6 @@ static void look_at_left(struct halay_tcp_mesh *mesh)
     }
     if (halay_now_us() < mesh->left_us)
         return;
-    look_at_dead(mesh); /* which it may have left because of */
     for (int r = stuck; r < mesh->link->size; r++)
         if (is_stuck(mesh, r)) {
             halay_error_at(mesh->link->log, &HALAY_ERROR_OF_RANK(r), "rank %d has left", r);
@@ -703,13 +702,9 @@ enum halay_status halay_tcp_mesh_connect(struct halay_tcp_mesh *mesh)
 
 /* A socket that is closed with something unread in it takes back what was sent and has not been read yet: what is there
  * is read first. */
-static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c)
+static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection *c, int lost)
 {
-    int lost = mesh->link->failed_peer;
-    const struct halay_tcp_frame bye = { .kind = HALAY_TCP_BYE,
-                                         .flags = HALAY_TCP_SIGNED,
-                                         .id = lost >= 0 && halay_peers_is_dead(mesh->watch, lost) ? (uint64_t)lost + 1
-                                                                                                   : 0 };
+    const struct halay_tcp_frame bye = { .kind = HALAY_TCP_BYE, .flags = HALAY_TCP_SIGNED, .id = (uint64_t)(lost + 1) };
     struct pollfd writable = { .fd = c->watch.fd, .events = POLLOUT };
     unsigned char dropped[4096];
 
@@ -727,10 +722,14 @@ static void leave_peer(struct halay_tcp_mesh *mesh, struct halay_tcp_connection 
 
 void halay_tcp_mesh_leave(struct halay_tcp_mesh *mesh)
 {
+    int lost = mesh->link->size - 1;
+
+    while (lost >= 0 && !halay_peers_is_dead(mesh->watch, lost))
+        lost--;
     for (int r = 0; r < mesh->link->size; r++)
         for (struct halay_tcp_connection *c = member_of(mesh, r)->peer.connection; c; c = c->next)
             if (!c->has_ended)
-                leave_peer(mesh, c);
+                leave_peer(mesh, c, lost);
 }
 
 void halay_tcp_mesh_fini(struct halay_tcp_mesh *mesh)
